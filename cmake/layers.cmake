@@ -1,3 +1,5 @@
+set(FIREBREAK_ROOT ${CMAKE_CURRENT_LIST_DIR}/..)
+
 # firebreak_layer(NAME DEPENDS a b SOURCES ... TESTS ... LIBS ...): one static library per src/ folder, and its unit test.
 # TESTS become the executable NAME_test, one ctest entry with the label "unit".
 function(firebreak_layer name)
@@ -29,7 +31,6 @@ function(firebreak_fuzz name source)
     target_link_libraries(fuzz_${name} PRIVATE firebreak::${dep})
   endforeach()
   target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
-  file(GLOB corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name}/*)
-  add_test(NAME fuzz.${name} COMMAND fuzz_${name} -runs=0 ${CMAKE_SOURCE_DIR}/tests/fuzz/corpus/${name})
+  add_test(NAME fuzz.${name} COMMAND fuzz_${name} -runs=0 ${FIREBREAK_ROOT}/tests/fuzz/corpus/${name})
   set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT 120)
 endfunction()

@@ -18,7 +18,7 @@ add_library(firebreak_options INTERFACE)
 target_compile_options(firebreak_options INTERFACE
   -Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wthread-safety
   -Wno-missing-field-initializers -Wno-gnu-statement-expression-from-macro-expansion -Wno-c99-extensions)
-target_include_directories(firebreak_options INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_include_directories(firebreak_options INTERFACE ${CMAKE_CURRENT_LIST_DIR}/../src)
 target_compile_definitions(firebreak_options INTERFACE
   BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_DISABLE_BOOST_COROUTINE FIREBREAK_VERSION="${PROJECT_VERSION}")
 target_link_options(firebreak_options INTERFACE -fuse-ld=lld-19 -Wl,-z,relro,-z,now)
