@@ -1,7 +1,7 @@
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <filesystem>
 
 #include "base/json.h"
 #include "base/sys.h"
@@ -19,7 +19,8 @@ TEST(Text, PercentCodecKeepsEveryByte) {
 }
 
 TEST(Text, PercentDecodeRefusesBrokenEscapes) {
-  for (const char* bad : {"%", "%4", "a%zz", "%g0", "abc%0"}) EXPECT_FALSE(percent_decode(bad)) << bad;
+  for (const char* bad : {"%", "%4", "a%zz", "%g0", "abc%0"})
+    EXPECT_FALSE(percent_decode(bad)) << bad;
 }
 
 TEST(Text, HexRoundTripAndRefusals) {
@@ -64,7 +65,8 @@ TEST(Json, DepthIsBounded) {
 }
 
 TEST(Sys, ReplaceFileIsWholeAndLeavesNoTemporary) {
-  const std::string dir = std::filesystem::temp_directory_path() / ("fb-base-" + sys::random_hex(4));
+  const std::string dir =
+      std::filesystem::temp_directory_path() / ("fb-base-" + sys::random_hex(4));
   ASSERT_TRUE(sys::mkdirs(dir + "/a/b", 0700));
   ASSERT_TRUE(sys::replace_file(dir + "/a/b/f", "one"));
   ASSERT_TRUE(sys::replace_file(dir + "/a/b/f", "two"));

@@ -1,4 +1,5 @@
-// A point on the monotonic clock by which a wait must end. Every wait in the project takes one from its caller. Value.
+// A point on the monotonic clock by which a wait must end. Every wait in the project takes one from
+// its caller. Value.
 #pragma once
 
 #include <algorithm>

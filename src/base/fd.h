@@ -1,9 +1,9 @@
 // Owner of one file descriptor. Move-only; closes in the destructor. Any thread.
 #pragma once
 
-#include <unistd.h>
-
 #include <utility>
+
+#include <unistd.h>
 
 namespace firebreak {
 

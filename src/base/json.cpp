@@ -29,7 +29,8 @@ bool JsonReader::has(std::string_view name) const {
 
 void JsonReader::reject(std::string_view name, std::string_view why) {
   if (error_) return;
-  error_ = Error{Code::invalid, "member '" + path_ + std::string(name) + "' " + std::string(why), {}};
+  error_ =
+      Error{Code::invalid, "member '" + path_ + std::string(name) + "' " + std::string(why), {}};
 }
 
 Result<> JsonReader::result() const {

@@ -1,14 +1,15 @@
-// Strict reading of untrusted JSON: bounded size and depth, and a reader that names the path of what is wrong.
-// Values; any thread.
+// Strict reading of untrusted JSON: bounded size and depth, and a reader that names the path of
+// what is wrong. Values; any thread.
 #pragma once
 
-#include <boost/json.hpp>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <boost/json.hpp>
 
 #include "base/result.h"
 
@@ -21,11 +22,12 @@ Result<json::value> parse_json(std::string_view text);
 // As above, and the top must be an object.
 Result<json::object> parse_json_object(std::string_view text);
 
-// Reads members of one object. The first failure is kept; later reads return defaults, so that a list of
-// reads is followed by one check of `result()`.
+// Reads members of one object. The first failure is kept; later reads return defaults, so that a
+// list of reads is followed by one check of `result()`.
 class JsonReader {
  public:
-  explicit JsonReader(const json::object& object, std::string path = "") : object_(object), path_(std::move(path)) {}
+  explicit JsonReader(const json::object& object, std::string path = "")
+      : object_(object), path_(std::move(path)) {}
 
   bool has(std::string_view name) const;
   std::string string(std::string_view name);  // required

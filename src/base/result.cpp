@@ -7,17 +7,28 @@ namespace firebreak {
 
 std::string_view to_string(Code code) {
   switch (code) {
-    case Code::invalid: return "invalid";
-    case Code::unauthenticated: return "unauthenticated";
-    case Code::denied: return "denied";
-    case Code::not_found: return "not_found";
-    case Code::conflict: return "conflict";
-    case Code::exhausted: return "exhausted";
-    case Code::unavailable: return "unavailable";
-    case Code::timeout: return "timeout";
-    case Code::corrupt: return "corrupt";
-    case Code::guest: return "guest";
-    case Code::internal: return "internal";
+    case Code::invalid:
+      return "invalid";
+    case Code::unauthenticated:
+      return "unauthenticated";
+    case Code::denied:
+      return "denied";
+    case Code::not_found:
+      return "not_found";
+    case Code::conflict:
+      return "conflict";
+    case Code::exhausted:
+      return "exhausted";
+    case Code::unavailable:
+      return "unavailable";
+    case Code::timeout:
+      return "timeout";
+    case Code::corrupt:
+      return "corrupt";
+    case Code::guest:
+      return "guest";
+    case Code::internal:
+      return "internal";
   }
   return "internal";
 }
@@ -31,30 +42,38 @@ Code code_of_errno(int err) {
   switch (err) {
     case ENOENT:
     case ENODEV:
-    case ESRCH: return Code::not_found;
+    case ESRCH:
+      return Code::not_found;
     case EEXIST:
     case EBUSY:
     case ENOTEMPTY:
     case EISDIR:
-    case ENOTDIR: return Code::conflict;
+    case ENOTDIR:
+      return Code::conflict;
     case EACCES:
     case EPERM:
     case EROFS:
     case EXDEV:
-    case ELOOP: return Code::denied;
+    case ELOOP:
+      return Code::denied;
     case ENOSPC:
     case EDQUOT:
     case EMFILE:
     case ENFILE:
-    case ENOMEM: return Code::exhausted;
+    case ENOMEM:
+      return Code::exhausted;
     case EINVAL:
-    case ENAMETOOLONG: return Code::invalid;
+    case ENAMETOOLONG:
+      return Code::invalid;
     case EAGAIN:
     case ECONNREFUSED:
     case ECONNRESET:
-    case EPIPE: return Code::unavailable;
-    case ETIMEDOUT: return Code::timeout;
-    default: return Code::internal;
+    case EPIPE:
+      return Code::unavailable;
+    case ETIMEDOUT:
+      return Code::timeout;
+    default:
+      return Code::internal;
   }
 }
 }  // namespace

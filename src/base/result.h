@@ -1,5 +1,5 @@
-// The one error type and the one result type of the project. Expected failures are values; exceptions
-// mean a bug or no memory. Values, usable on any thread.
+// The one error type and the one result type of the project. Expected failures are values;
+// exceptions mean a bug or no memory. Values, usable on any thread.
 #pragma once
 
 #include <expected>
@@ -59,9 +59,9 @@ std::unexpected<Error> fail_errno(std::string_view doing);
 #define FB_CONCAT(a, b) FB_CONCAT_INNER(a, b)
 #define FB_TRY_IMPL(tmp, ret, expr) \
   if (auto tmp = (expr); !tmp) ret std::unexpected(std::move(tmp).error())
-#define FB_TRY_ASSIGN_IMPL(tmp, ret, decl, expr)              \
-  auto tmp = (expr);                                          \
-  if (!tmp) ret std::unexpected(std::move(tmp).error());      \
+#define FB_TRY_ASSIGN_IMPL(tmp, ret, decl, expr)         \
+  auto tmp = (expr);                                     \
+  if (!tmp) ret std::unexpected(std::move(tmp).error()); \
   decl = *std::move(tmp)
 #define FB_TRY(expr) FB_TRY_IMPL(FB_CONCAT(fb_try_, __COUNTER__), return, expr)
 #define FB_CO_TRY(expr) FB_TRY_IMPL(FB_CONCAT(fb_try_, __COUNTER__), co_return, expr)

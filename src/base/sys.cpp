@@ -1,14 +1,14 @@
 #include "base/sys.h"
 
-#include <dirent.h>
-#include <sys/random.h>
-#include <sys/socket.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+
+#include <dirent.h>
+#include <sys/random.h>
+#include <sys/socket.h>
 
 #include "base/text.h"
 
@@ -117,12 +117,13 @@ Result<> fsync_dir(const std::string& path) {
   return {};
 }
 
-Result<> replace_file(const std::string& path, std::string_view content, mode_t mode) {
+namespace {
+Result<> replace(const std::string& path, std::string_view content, mode_t mode, bool durable) {
   const std::string temporary = path + ".new-" + random_hex(4);
   {
     FB_TRY_ASSIGN(UniqueFd fd, open(temporary, O_WRONLY | O_CREAT | O_EXCL, mode));
     auto done = write_all(fd.get(), content);
-    if (done && ::fsync(fd.get()) != 0) done = fail_errno("fsync " + temporary);
+    if (done && durable && ::fsync(fd.get()) != 0) done = fail_errno("fsync " + temporary);
     if (!done) {
       ::unlink(temporary.c_str());
       return done;
@@ -133,7 +134,17 @@ Result<> replace_file(const std::string& path, std::string_view content, mode_t 
     ::unlink(temporary.c_str());
     return error;
   }
+  return {};
+}
+}  // namespace
+
+Result<> replace_file(const std::string& path, std::string_view content, mode_t mode) {
+  FB_TRY(replace(path, content, mode, true));
   return fsync_dir(std::filesystem::path(path).parent_path().string());
+}
+
+Result<> swap_file(const std::string& path, std::string_view content, mode_t mode) {
+  return replace(path, content, mode, false);
 }
 
 Result<> mkdir(const std::string& path, mode_t mode) {

@@ -1,15 +1,16 @@
-// One door to the system calls that can fail: each captures what was attempted, its argument and errno. Any thread.
+// One door to the system calls that can fail: each captures what was attempted, its argument and
+// errno. Any thread.
 #pragma once
-
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/types.h>
 
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/types.h>
 
 #include "base/fd.h"
 #include "base/result.h"
@@ -33,13 +34,16 @@ Result<> pread_all(int fd, std::span<std::byte> data, std::uint64_t offset);
 Result<std::string> read_file(const std::string& path, std::size_t limit = 1 << 20);
 // Overwrites in place with one write: for files of /proc, /sys and cgroups.
 Result<> write_file(const std::string& path, std::string_view content);
-// Writes beside it, fsyncs, renames, fsyncs the directory: after success the new content survives a power cut.
+// Writes beside it, fsyncs, renames, fsyncs the directory: after success the new content survives a
+// power cut.
 Result<> replace_file(const std::string& path, std::string_view content, mode_t mode = 0600);
+// Replaces it whole as well, but only against a crash of this process, not of the host: no syncing.
+Result<> swap_file(const std::string& path, std::string_view content, mode_t mode = 0600);
 Result<> fsync_dir(const std::string& path);
 
 Result<> mkdir(const std::string& path, mode_t mode);   // an existing directory is fine
 Result<> mkdirs(const std::string& path, mode_t mode);  // with parents
-Result<> remove_tree(const std::string& path);          // a missing path is fine; never follows links
+Result<> remove_tree(const std::string& path);  // a missing path is fine; never follows links
 Result<std::vector<std::string>> list_dir(const std::string& path);
 bool exists(const std::string& path);
 Result<std::uint64_t> file_size(int fd);

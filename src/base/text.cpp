@@ -100,12 +100,24 @@ std::optional<std::uint64_t> parse_u64(std::string_view text) {
   return value;
 }
 
-void put_u16(std::string& out, std::uint16_t value) { put_big_endian(out, value); }
-void put_u32(std::string& out, std::uint32_t value) { put_big_endian(out, value); }
-void put_u64(std::string& out, std::uint64_t value) { put_big_endian(out, value); }
-std::uint16_t get_u16(const char* at) { return get_big_endian<std::uint16_t>(at); }
-std::uint32_t get_u32(const char* at) { return get_big_endian<std::uint32_t>(at); }
-std::uint64_t get_u64(const char* at) { return get_big_endian<std::uint64_t>(at); }
+void put_u16(std::string& out, std::uint16_t value) {
+  put_big_endian(out, value);
+}
+void put_u32(std::string& out, std::uint32_t value) {
+  put_big_endian(out, value);
+}
+void put_u64(std::string& out, std::uint64_t value) {
+  put_big_endian(out, value);
+}
+std::uint16_t get_u16(const char* at) {
+  return get_big_endian<std::uint16_t>(at);
+}
+std::uint32_t get_u32(const char* at) {
+  return get_big_endian<std::uint32_t>(at);
+}
+std::uint64_t get_u64(const char* at) {
+  return get_big_endian<std::uint64_t>(at);
+}
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;

@@ -1,4 +1,5 @@
-// The frames of an exec's output stream: type, length, payload (docs/agent-protocol.md section 3). Sans-I/O; both ends use it.
+// The frames of an exec's output stream: type, length, payload (docs/agent-protocol.md section 3).
+// Sans-I/O; both ends use it.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +21,12 @@ struct Frame {
 inline constexpr std::size_t kFrameHeader = 5;
 inline constexpr std::size_t kMaxFramePayload = 1 << 20;
 
-// Appends the 5-byte header; the payload follows as is.
+// Appends the 5-byte header; the payload follows as is. `length` is at most kMaxFramePayload.
 void put_frame_header(FrameType type, std::size_t length, std::string& out);
 void put_frame(FrameType type, std::string_view payload, std::string& out);
 
-// Collects received bytes; next() gives whole frames. Unknown type or a length above kMaxFramePayload is Code::guest, for good.
+// Collects received bytes; next() gives whole frames. Unknown type or a length above
+// kMaxFramePayload is Code::guest, for good.
 class FrameDecoder {
  public:
   void feed(std::string_view bytes);
@@ -34,6 +36,7 @@ class FrameDecoder {
  private:
   std::string buffer_;
   std::size_t at_ = 0;
+  bool failed_ = false;
 };
 
 }  // namespace firebreak::wire

@@ -1,5 +1,6 @@
-// The lowest layer of the channel: a byte stream that either side can restart at any byte. Sans-I/O.
-// docs/agent-protocol.md section 1. One encoder and one decoder per port; single thread each.
+// The lowest layer of the channel: a byte stream that either side can restart at any byte.
+// Sans-I/O. docs/agent-protocol.md section 1. One encoder and one decoder per port; single thread
+// each.
 #pragma once
 
 #include <array>
@@ -19,7 +20,8 @@ struct Sync {
   friend bool operator==(const Sync&, const Sync&) = default;
 };
 
-// Appends stuffed bytes to an output buffer. The state between calls is how much of the sync word was just sent.
+// Appends stuffed bytes to an output buffer. The state between calls is how much of the sync word
+// was just sent.
 class LinkEncoder {
  public:
   void sync(const Sync& sync, std::string& out);  // may be sent at any time
@@ -37,14 +39,19 @@ class LinkDecoder {
    public:
     virtual ~Sink() = default;
     virtual void on_sync(const Sync& sync) = 0;
-    // Bytes since the last valid sync; before the first one nothing is delivered. May be called several times per feed().
+    // Bytes since the last valid sync; before the first one nothing is delivered. May be called
+    // several times per feed().
     virtual void on_data(std::string_view bytes) = 0;
   };
-  // `in` is unstuffed in place (so it must be writable); views given to the sink point into it.
+  // Views given to the sink point into `in`. What looks like the beginning of a sync at the end of
+  // `in` is delivered as data at once (a peer may wait for the answer to it): up to 7 bytes of a
+  // sync that was split there may end the data before it.
   void feed(std::span<char> in, Sink& sink);
 
  private:
   enum class Mode { discard, body, data };
+  void after_prefix(char byte);
+  void finish_body(Sink& sink);
   Mode mode_ = Mode::discard;
   std::size_t matched_ = 0;  // bytes of the sync word seen at the end of the input so far
   std::string body_;         // of a sync being received

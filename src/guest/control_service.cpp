@@ -1,0 +1,232 @@
+#include "guest/control_service.h"
+
+#include <cerrno>
+
+#include <linux/fs.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/reboot.h>
+#include <sys/statfs.h>
+#include <sys/sysinfo.h>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "guest/log.h"
+#include "guest/sock_destroy.h"
+
+namespace firebreak::guest {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kFreezeDeadline = 5s;
+constexpr auto kPowerOffDelay = 20ms;  // the answer leaves first
+
+Result<std::vector<std::byte>> read_entropy(const std::string& hex) {
+  auto bytes = from_hex(hex);
+  if (!bytes) return fail(Code::invalid, "entropy must be hex digits");
+  return *std::move(bytes);
+}
+
+}  // namespace
+
+ControlService::ControlService(Reactor& reactor, DataSide& data, TenantState& state,
+                               std::unique_ptr<Identity> identity)
+    : reactor_(reactor), data_(data), state_(state), identity_(std::move(identity)) {}
+
+std::unique_ptr<StreamHandler> ControlService::open(const Request& request,
+                                                    const std::shared_ptr<Exchange>& exchange) {
+  const auto answer = [exchange](const Result<json::object>& result) {
+    if (!result) return exchange->error(result.error());
+    exchange->json(200, *result);
+  };
+  const auto call = [&](auto method) {
+    return json_call(exchange,
+                     [answer, method](const json::object& body) { answer(method(body)); });
+  };
+  if (request.method == "GET") {
+    if (request.path == "/health")
+      answer(health());
+    else if (request.path == "/resources")
+      answer(resources());
+    else
+      exchange->error({Code::not_found, "no such operation", {}});
+    return nullptr;
+  }
+  if (request.method == "POST") {
+    if (request.path == "/wake") return call([this](const auto& body) { return wake(body); });
+    if (request.path == "/freeze") return call([this](const auto& body) { return freeze(body); });
+    if (request.path == "/thaw") return call([this](const auto&) { return thaw(); });
+    if (request.path == "/fsfreeze") return call([this](const auto&) { return fs_freeze(true); });
+    if (request.path == "/fsthaw") return call([this](const auto&) { return fs_freeze(false); });
+    if (request.path == "/tenant") {
+      return json_call(exchange,
+                       [this, exchange](const auto& body) { create_tenant(body, exchange); });
+    }
+    if (request.path == "/rehearse") {
+      return json_call(exchange, [this, exchange](const auto& body) { rehearse(body, exchange); });
+    }
+    if (request.path == "/poweroff") {
+      return json_call(exchange, [this, exchange](const auto&) { power_off(*exchange); });
+    }
+  }
+  exchange->error({Code::not_found, "no such operation", {}});
+  return nullptr;
+}
+
+json::object ControlService::health() const {
+  const auto uptime = Reactor::Clock::now() - started_;
+  const std::string_view phase = to_string(state_.phase());
+  return {{"protocol", kProtocolVersion},
+          {"agent", FIREBREAK_VERSION},
+          {"pid", ::getpid()},
+          {"uptime_ms", std::chrono::duration_cast<std::chrono::milliseconds>(uptime).count()},
+          {"tenant", json::string_view(phase.data(), phase.size())},
+          {"generation", state_.generation()},
+          {"app", state_.app()}};
+}
+
+void ControlService::create_tenant(const json::object& body,
+                                   const std::shared_ptr<Exchange>& exchange) {
+  auto spec = parse_tenant_spec(body);
+  if (spec && identity_) {
+    // Before it exists, so that its mounts show the files filled in; the kernel's name is set by
+    // PID 1 itself.
+    if (auto named = identity_->set_hostname(spec->hostname, false); !named)
+      return exchange->error(named.error());
+  }
+  if (!spec) return exchange->error(spec.error());
+  data_.create_tenant(*std::move(spec), reactor_, [this, exchange](Result<TenantHandles> made) {
+    tenant_made(std::move(made), *exchange);
+  });
+}
+
+void ControlService::tenant_made(Result<TenantHandles> made, Exchange& exchange) {
+  if (!made) {
+    log("making the tenant failed: " + made.error().text());
+    return exchange.error(made.error());
+  }
+  // From now on sethostname() of this thread is the tenant's.
+  if (made->pidfd && ::setns(made->pidfd.get(), CLONE_NEWUTS) != 0)
+    return exchange.error(fail_errno("join the tenant's host name").error());
+  tenant_ = *std::move(made);
+  exchange.json(200, {{"pid", tenant_->pid}});
+}
+
+Result<json::object> ControlService::wake(const json::object& body) {
+  JsonReader reader(body);
+  const std::int64_t realtime = reader.i64("realtime_ns");
+  const std::string entropy = reader.string("entropy");
+  const std::string hostname = reader.string("hostname");
+  const std::string machine_id = reader.string("machine_id");
+  const std::uint64_t generation = reader.u64("generation");
+  const bool thaw_after = reader.boolean_or("thaw", true);
+  FB_TRY(reader.result());
+  if (!tenant_ || !tenant_->freezer || state_.phase() != Phase::frozen)
+    return fail(Code::conflict, "the tenant is not frozen");
+  FB_TRY_ASSIGN(const auto seed, read_entropy(entropy));
+  FB_TRY(identity_->set_clock(realtime));
+  FB_TRY(identity_->add_entropy(seed));
+  FB_TRY(identity_->set_hostname(hostname));
+  FB_TRY(identity_->set_machine_id(machine_id));
+  state_.set_generation(generation);
+  if (thaw_after) return thaw();
+  return json::object();
+}
+
+Result<json::object> ControlService::freeze(const json::object& body) {
+  JsonReader reader(body);
+  const bool destroy = reader.boolean_or("destroy_sockets", false);
+  const bool sync = reader.boolean_or("sync", false);
+  FB_TRY(reader.result());
+  if (!tenant_ || !tenant_->freezer) return fail(Code::conflict, "there is no tenant to freeze");
+  const Deadline deadline = Deadline::in(kFreezeDeadline);
+  const std::unique_lock gate(state_.gate(), deadline.at());
+  if (!gate.owns_lock()) return fail(Code::timeout, "a process is being started");
+  if (state_.phase() == Phase::exited) return fail(Code::conflict, "the tenant has exited");
+  FB_TRY(tenant_->freezer->freeze(deadline));
+  state_.frozen();
+  // After the freeze: no new connection can appear, and the kernel needs no help of the owners to
+  // end the old ones.
+  std::uint64_t destroyed = 0;
+  if (destroy) {
+    FB_TRY_ASSIGN(destroyed, destroy_outside_sockets(tenant_->sock_diag.get()));
+  }
+  if (sync && ::syncfs(tenant_->disk.get()) != 0) return fail_errno("sync");
+  return json::object{{"sockets_destroyed", destroyed}};
+}
+
+Result<json::object> ControlService::thaw() {
+  if (!tenant_ || !tenant_->freezer) return fail(Code::conflict, "there is no tenant to thaw");
+  const std::unique_lock gate(state_.gate(), kFreezeDeadline);
+  if (!gate.owns_lock()) return fail(Code::timeout, "a process is being started");
+  FB_TRY(tenant_->freezer->thaw());
+  state_.thawed();
+  return json::object();
+}
+
+void ControlService::rehearse(const json::object& body, const std::shared_ptr<Exchange>& exchange) {
+  const auto steps = [&]() -> Result<> {
+    if (!tenant_ || !tenant_->freezer || state_.phase() != Phase::frozen)
+      return fail(Code::conflict, "the tenant is not frozen");
+    JsonReader reader(body);
+    const std::string entropy = reader.string("entropy");
+    FB_TRY(reader.result());
+    FB_TRY_ASSIGN(const std::int64_t now, realtime_ns());
+    const json::object same{{"realtime_ns", now},
+                            {"entropy", entropy},
+                            {"hostname", identity_->hostname()},
+                            {"machine_id", identity_->machine_id()},
+                            {"generation", state_.generation()},
+                            {"thaw", false}};
+    FB_TRY_ASSIGN(const json::object parsed, parse_json_object(json::serialize(same)));
+    FB_TRY(wake(parsed));
+    // What the thaw does, the other way round: it is frozen already.
+    return tenant_->freezer->freeze(Deadline::in(kFreezeDeadline));
+  };
+  if (auto done = steps(); !done) return exchange->error(done.error());
+  data_.rehearse(reactor_, [exchange](const Result<>& done) {
+    if (!done) return exchange->error(done.error());
+    exchange->json(200, {});
+  });
+}
+
+Result<json::object> ControlService::fs_freeze(bool freeze) {
+  if (!tenant_ || !tenant_->disk) return fail(Code::conflict, "there is no root disk");
+  if (::ioctl(tenant_->disk.get(), freeze ? FIFREEZE : FITHAW, 0) != 0) {
+    if (errno == EBUSY || errno == EINVAL)
+      return fail(Code::conflict, freeze ? "the disk is frozen already" : "the disk is not frozen");
+    return fail_errno(freeze ? "freeze the disk" : "thaw the disk");
+  }
+  return json::object();
+}
+
+Result<json::object> ControlService::resources() const {
+  if (!tenant_ || !tenant_->cgroup) return fail(Code::conflict, "there is no tenant");
+  const Cgroup& cgroup = *tenant_->cgroup;
+  json::object answer;
+  FB_TRY_ASSIGN(answer["cpu_usec"], cgroup.key("cpu.stat", "usage_usec"));
+  FB_TRY_ASSIGN(answer["memory_bytes"], cgroup.number("memory.current"));
+  if (const auto peak = cgroup.number("memory.peak")) answer["memory_peak_bytes"] = *peak;
+  struct sysinfo info{};
+  if (::sysinfo(&info) != 0) return fail_errno("sysinfo");
+  answer["memory_total_bytes"] = std::uint64_t{info.totalram} * info.mem_unit;
+  struct statfs disk{};
+  if (::fstatfs(tenant_->disk.get(), &disk) != 0) return fail_errno("statfs");
+  const auto block = static_cast<std::uint64_t>(disk.f_bsize);
+  answer["disk_used_bytes"] = (disk.f_blocks - disk.f_bfree) * block;
+  answer["disk_total_bytes"] = disk.f_blocks * block;
+  FB_TRY_ASSIGN(answer["pids"], cgroup.number("pids.current"));
+  return answer;
+}
+
+void ControlService::power_off(Exchange& exchange) {
+  if (!identity_) return exchange.error({Code::conflict, "this agent has no machine", {}});
+  exchange.json(200, {});
+  reactor_.after(kPowerOffDelay, [] {
+    ::sync();
+    fatal("power off");
+  });
+}
+
+}  // namespace firebreak::guest

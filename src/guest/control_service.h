@@ -1,0 +1,44 @@
+// The operations of the `ctl` port: health, making, waking, freezing, thawing the tenant, power.
+// Owned by the agent; ctl thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "guest/data_side.h"
+#include "guest/exchange.h"
+#include "guest/identity.h"
+#include "guest/tenant.h"
+#include "guest/tenant_state.h"
+
+namespace firebreak::guest {
+
+class ControlService final : public Service {
+ public:
+  // `identity` is nullptr outside of a guest.
+  ControlService(Reactor& reactor, DataSide& data, TenantState& state,
+                 std::unique_ptr<Identity> identity);
+  std::unique_ptr<StreamHandler> open(const Request& request,
+                                      const std::shared_ptr<Exchange>& exchange) override;
+
+ private:
+  json::object health() const;
+  void create_tenant(const json::object& body, const std::shared_ptr<Exchange>& exchange);
+  void tenant_made(Result<TenantHandles> made, Exchange& exchange);
+  Result<json::object> wake(const json::object& body);
+  Result<json::object> freeze(const json::object& body);
+  Result<json::object> thaw();
+  void rehearse(const json::object& body, const std::shared_ptr<Exchange>& exchange);
+  Result<json::object> fs_freeze(bool freeze);
+  Result<json::object> resources() const;
+  void power_off(Exchange& exchange);
+
+  Reactor& reactor_;
+  DataSide& data_;
+  TenantState& state_;
+  std::unique_ptr<Identity> identity_;
+  std::optional<TenantHandles> tenant_;
+  Reactor::Clock::time_point started_ = Reactor::Clock::now();
+};
+
+}  // namespace firebreak::guest

@@ -1,0 +1,20 @@
+// Ends the TCP connections of the tenant that lead outside, so that peers learn of it before the
+// tenant stops for an unknown time. Through a netlink socket made in the tenant's network
+// namespace; works on frozen owners. ctl thread.
+#pragma once
+
+#include <cstdint>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace firebreak::guest {
+
+// For the network namespace of the calling thread.
+Result<UniqueFd> open_sock_diag();
+
+// Connections with a loopback address at both ends and listening sockets stay. Gives how many were
+// ended.
+Result<std::uint64_t> destroy_outside_sockets(int sock_diag);
+
+}  // namespace firebreak::guest

@@ -1,0 +1,148 @@
+// Typed calls to the agent in a guest (docs/agent-protocol.md). Answers come from a hostile guest
+// and are checked. Owned by its machine; one executor.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "net/channel.h"
+#include "wire/frames.h"
+
+namespace firebreak::machine {
+
+struct AppSpec {
+  std::vector<std::string> argv;
+  std::map<std::string, std::string> env;
+  std::string cwd = "/";
+  std::string user = "root";
+};
+
+struct TenantSpec {
+  bool app_is_pid1 = false;  // otherwise our reaper is
+  std::optional<AppSpec> app;
+  bool all_capabilities = false;
+  std::string hostname = "firebreak";
+  std::map<std::string, std::string> env;
+};
+
+struct ExecSpec {
+  std::vector<std::string> argv;  // or
+  std::string shell;
+  std::map<std::string, std::string> env;
+  std::string cwd;
+  std::string user;
+  bool with_stdin = false;
+  struct Pty {
+    std::uint32_t cols = 80;
+    std::uint32_t rows = 24;
+  };
+  std::optional<Pty> pty;
+  std::uint64_t timeout_ms = 0;
+  bool drop_on_overflow = false;
+  std::uint64_t ring_bytes = 0;
+  std::string id;
+};
+
+struct ExecExit {
+  std::optional<int> exit_code;
+  std::optional<int> signal;
+  bool timed_out = false;
+  bool oom = false;
+};
+
+// The output of an exec, from an offset on. Destroying it leaves the exec running; re-attach at
+// offset().
+class ExecStream {
+ public:
+  explicit ExecStream(std::unique_ptr<net::ChannelStream> stream, std::uint64_t offset)
+      : stream_(std::move(stream)), offset_(offset) {}
+  // The next frame; nullopt after the exit frame.
+  net::Task<Result<std::optional<wire::Frame>>> next(Deadline deadline);
+  // Output bytes received so far, counted from the start of the exec.
+  std::uint64_t offset() const { return offset_; }
+
+ private:
+  std::unique_ptr<net::ChannelStream> stream_;
+  wire::FrameDecoder decoder_;
+  std::uint64_t offset_;
+};
+
+struct ExecResult {
+  std::string id;
+  std::string out;
+  std::string err;
+  ExecExit exit;
+};
+
+struct AgentHealth {
+  std::uint64_t protocol = 0;
+  std::string tenant;
+  std::uint64_t generation = 0;
+  bool app_running = false;
+};
+
+class AgentClient {
+ public:
+  AgentClient(std::shared_ptr<net::Channel> ctl, std::shared_ptr<net::Channel> data)
+      : ctl_(std::move(ctl)), data_(std::move(data)) {}
+
+  net::Task<Result<AgentHealth>> health(Deadline deadline);
+  net::Task<Result<>> start_tenant(const TenantSpec& spec, Deadline deadline);
+  struct Wake {
+    std::string hostname;
+    std::string machine_id;
+    std::uint64_t generation = 0;
+    bool thaw = true;
+  };
+  // Adds the time and fresh entropy itself.
+  net::Task<Result<>> wake(const Wake& wake, Deadline deadline);
+  net::Task<Result<>> rehearse(Deadline deadline);
+  // Returns how many outside sockets were destroyed.
+  net::Task<Result<std::uint64_t>> freeze(bool destroy_sockets, bool sync, Deadline deadline);
+  net::Task<Result<>> thaw(Deadline deadline);
+
+  // Runs to the end and collects at most `limit` bytes of each stream (more is Code::exhausted).
+  net::Task<Result<ExecResult>> run(const ExecSpec& spec, Deadline deadline,
+                                    std::size_t limit = 16 << 20);
+  net::Task<Result<std::string>> start_exec(const ExecSpec& spec, Deadline deadline);  // id
+  net::Task<Result<std::unique_ptr<ExecStream>>> exec_output(const std::string& id,
+                                                             std::uint64_t offset,
+                                                             Deadline deadline);
+  net::Task<Result<>> exec_stdin(const std::string& id, std::uint64_t offset,
+                                 std::string_view bytes, bool eof, Deadline deadline);
+  net::Task<Result<>> signal_exec(const std::string& id, int signal, Deadline deadline);
+
+  net::Task<Result<std::string>> read_file(const std::string& path, Deadline deadline,
+                                           std::size_t limit = 16 << 20);
+  net::Task<Result<>> write_file(const std::string& path, std::string_view content,
+                                 Deadline deadline);
+
+  // A call that has no typed form here: the body must be a JSON object when the status is 2xx.
+  net::Task<Result<json::object>> ctl_call(std::string method, std::string path,
+                                           const json::object& body, Deadline deadline);
+  net::Task<Result<json::object>> data_call(std::string method, std::string path,
+                                            const json::object& body, Deadline deadline);
+  // A raw stream on the data port (files, tar, tunnel).
+  Result<std::unique_ptr<net::ChannelStream>> data_stream(std::string method, std::string path,
+                                                          bool end);
+
+  net::Channel& ctl() { return *ctl_; }
+  net::Channel& data() { return *data_; }
+  void close();
+
+ private:
+  std::shared_ptr<net::Channel> ctl_;
+  std::shared_ptr<net::Channel> data_;
+};
+
+// The agent's error body as our error; shared with streamed calls.
+Error agent_error(const net::Reply& reply);
+Result<ExecExit> parse_exit(std::string_view payload);
+
+}  // namespace firebreak::machine

@@ -1,0 +1,138 @@
+// How machines are run, seen from above: an Engine boots, restores and resumes machines; a Machine
+// is one guest with its agent. `qemu/` implements it; other engines come behind the same interface.
+// All calls of one machine on one executor.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "machine/agent_client.h"
+#include "net/task.h"
+
+namespace firebreak::machine {
+
+enum class Accelerator { kvm, tcg };
+std::string_view to_string(Accelerator accelerator);
+
+// How strongly a guest is kept from the host, as reported to users.
+enum class Isolation {
+  hardware,  // KVM: hardware virtualisation plus the jail
+  emulated,  // TCG: QEMU makes no security promise for it, so the jail must hold alone
+};
+std::string_view to_string(Isolation isolation);
+
+struct Size {
+  std::uint32_t vcpus = 1;
+  std::uint32_t memory_mib = 256;
+  friend bool operator==(const Size&, const Size&) = default;
+};
+
+// Host-side limits of a machine's process; 0 = none.
+struct HostLimits {
+  std::uint64_t memory_bytes = 0;
+  std::uint32_t cpu_weight = 100;  // share under contention
+  friend bool operator==(const HostLimits&, const HostLimits&) = default;
+  std::uint32_t cpu_percent = 0;   // ceiling: 100 = one CPU
+};
+
+struct BootSpec {
+  std::string id;
+  Size size;
+  std::string base_disk;  // raw ext4 image; never written
+  TenantSpec tenant;
+  HostLimits limits;
+};
+
+struct LaunchSpec {
+  std::string id;
+  HostLimits limits;
+};
+
+// Who a clone is after waking: set before any tenant process runs.
+struct Identity {
+  std::string hostname;
+  std::string machine_id;  // 32 hex digits
+  std::uint64_t generation = 0;
+};
+Identity fresh_identity(const std::string& machine_id, std::uint64_t generation);
+
+// Where the time of an operation went, in order.
+struct Phase {
+  std::string name;
+  std::chrono::microseconds took{};
+};
+using Phases = std::vector<Phase>;
+
+class Machine {
+ public:
+  virtual ~Machine() = default;
+
+  virtual const std::string& id() const = 0;
+  virtual Isolation isolation() const = 0;
+  virtual Size size() const = 0;
+  virtual pid_t pid() const = 0;
+  // The agent over the two ports; valid until suspend, snapshot or terminate.
+  virtual AgentClient& agent() = 0;
+  // Phases of the last operation.
+  virtual const Phases& phases() const = 0;
+
+  // Launch, resume and fork alike: clock, entropy, identity, then thaw. Until then no tenant
+  // process has run.
+  virtual net::Task<Result<>> wake(const Identity& identity, Deadline deadline) = 0;
+  // Warms the whole wake path and an exec; the tenant stays frozen and sees nothing of it.
+  virtual net::Task<Result<>> rehearse(Deadline deadline) = 0;
+  // Stops the virtual CPUs of a machine that was not woken; it costs memory only.
+  virtual net::Task<Result<>> park(Deadline deadline) = 0;
+  virtual net::Task<Result<>> unpark(const Identity& identity, Deadline deadline) = 0;
+
+  // Freezes the tenant and turns this machine into a snapshot in `directory`; the machine is gone
+  // afterwards.
+  virtual net::Task<Result<>> snapshot(const std::string& directory, Deadline deadline) = 0;
+  // Freezes, writes what this clone changed, ends the process. Engine::resume brings it back.
+  virtual net::Task<Result<>> suspend(Deadline deadline) = 0;
+  // Makes suspended copies of the running machine under the given ids; the machine goes on.
+  virtual net::Task<Result<>> fork(const std::vector<std::string>& ids, Deadline deadline) = 0;
+  // Kills it and removes everything it had on the host. Safe in every state, also after a failure.
+  virtual net::Task<Result<>> terminate(Deadline deadline) = 0;
+  // Completes when the process has ended, whatever the reason. false: the deadline passed first.
+  virtual net::Task<bool> wait_exit(Deadline deadline) = 0;
+};
+
+// A loaded snapshot: its RAM is held for clones to share. Clones keep it alive.
+class Snapshot {
+ public:
+  virtual ~Snapshot() = default;
+  virtual const std::string& directory() const = 0;
+  virtual Size size() const = 0;
+  virtual std::uint64_t ram_bytes() const = 0;  // really allocated
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+
+  virtual net::Task<Result<std::unique_ptr<Machine>>> boot(BootSpec spec, Deadline deadline) = 0;
+  // Checks key and hashes; a foreign, truncated or corrupted snapshot is refused with
+  // Code::corrupt.
+  virtual net::Task<Result<std::shared_ptr<Snapshot>>> load(const std::string& directory,
+                                                            Deadline deadline) = 0;
+  // A clone, running, its tenant still frozen: wake() it, or rehearse() and park() it.
+  virtual net::Task<Result<std::unique_ptr<Machine>>> restore(std::shared_ptr<Snapshot> snapshot,
+                                                              LaunchSpec spec,
+                                                              Deadline deadline) = 0;
+  // A suspended machine or a fork's child, running, its tenant still frozen: wake() it.
+  virtual net::Task<Result<std::unique_ptr<Machine>>> resume(const std::string& id,
+                                                             Deadline deadline) = 0;
+  // A machine that runs already, found by its directory (after a restart of the daemon).
+  virtual net::Task<Result<std::unique_ptr<Machine>>> attach(const std::string& id,
+                                                             Deadline deadline) = 0;
+  // Removes what is left of a machine that is suspended, dead or half made.
+  virtual net::Task<Result<>> discard(const std::string& id, Deadline deadline) = 0;
+};
+
+}  // namespace firebreak::machine

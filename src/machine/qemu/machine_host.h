@@ -1,0 +1,93 @@
+// What all machines of one engine share on the host: directories, uids, cgroups, QEMU's runtime,
+// and the blocking steps that start a machine's process and remove every trace of it. Owned by the
+// engine; blocking functions, any thread.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "machine/cgroup.h"
+#include "machine/jail.h"
+#include "machine/process.h"
+#include "machine/qemu/command_line.h"
+#include "machine/qemu/faults.h"
+#include "machine/qemu/records.h"
+#include "machine/runtime_root.h"
+#include "machine/uid_pool.h"
+
+namespace firebreak::machine {
+
+struct EngineConfig {
+  std::string data_dir;
+  std::string kernel;     // vmlinux
+  std::string initramfs;  // with the agent as /init
+  std::string holder;     // program that keeps a snapshot's RAM alive across daemons
+  Accelerator accelerator = Accelerator::tcg;
+  UidRange uids;
+  std::string cgroup_root = "firebreak";
+};
+
+// A started process and our ends of its sockets.
+struct StartedProcess {
+  JailedProcess process;
+  UniqueFd qmp;
+  UniqueFd ctl;
+  UniqueFd data;
+};
+
+class MachineHost {
+ public:
+  static Result<MachineHost> open(EngineConfig config);
+
+  const EngineConfig& config() const { return config_; }
+  const RuntimeRoot& runtime() const { return runtime_; }
+  std::uint64_t tsc_khz() const { return tsc_khz_; }
+  FaultPoints& faults() { return faults_; }
+
+  std::string machine_dir(const std::string& id) const {
+    return config_.data_dir + "/machines/" + id;
+  }
+  Result<MachineRecord> read_record(const std::string& id) const;
+  // Only against a crash of the daemon: a running machine does not survive its host anyway.
+  Result<> write_record(const MachineRecord& record) const;
+
+  // Directory, uid and own disk layer for a new machine. `record.disks` holds the layers below; the
+  // own one is added.
+  Result<> prepare(MachineRecord& record, std::uint64_t disk_bytes);
+  // Starts QEMU in its jail and connects. Fills pid and start time and writes the record.
+  Result<StartedProcess> start(MachineRecord& record, const CommandLine& line,
+                               std::vector<PassedFd> extra_fds);
+  // Our ends of the sockets of a machine that runs already.
+  Result<StartedProcess> connect(const MachineRecord& record);
+  // Kills it if it runs; removes cgroup, directory, uid lease. Goes on after a failure and returns
+  // the first one.
+  Result<> remove(const std::string& id, Deadline deadline);
+  // Ends the process and removes its cgroup and sockets, but keeps directory and uid: what suspend
+  // leaves.
+  Result<> stop_process(const MachineRecord& record, Deadline deadline);
+
+  // The key that a snapshot of this size made here and now has.
+  SnapshotKey key(const Size& size) const;
+  // Empty when a snapshot with this key loads here (with the kept copy of an older QEMU if need be), else why not.
+  std::string why_not_loadable(const SnapshotKey& key, const Size& size) const;
+  CommandLine command_line(const Size& size, const std::vector<DiskLayer>& disks) const;
+  // Everything a leak check compares with what should exist.
+  Result<std::vector<std::string>> machine_ids() const;
+  Result<std::vector<std::string>> cgroup_names() const { return cgroups_.list(); }
+  Result<std::vector<UidLease>> uid_leases() const { return uids_.list(); }
+
+ private:
+  MachineHost(EngineConfig config, RuntimeRoot runtime, UidPool uids);
+
+  EngineConfig config_;
+  RuntimeRoot runtime_;
+  UidPool uids_;
+  CgroupRoot cgroups_;
+  std::uint64_t tsc_khz_ = 0;
+  FaultPoints faults_;
+};
+
+// Measures the host's TSC against the monotonic clock (20 ms).
+std::uint64_t measure_tsc_khz();
+
+}  // namespace firebreak::machine

@@ -1,0 +1,219 @@
+#include "machine/qemu/qemu_engine.h"
+
+#include <unistd.h>
+
+#include "base/sys.h"
+
+namespace firebreak::machine {
+namespace {
+
+Deadline repair_deadline() {
+  return Deadline::in(std::chrono::seconds(10));
+}
+
+// Names become directories and cgroups.
+Result<> check_id(const std::string& id) {
+  const bool fits = !id.empty() && id.size() <= 64 &&
+                    id.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") ==
+                        std::string::npos;
+  if (!fits) return fail(Code::invalid, "a machine's id has 1 to 64 letters, digits, '-' and '_'");
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<QemuEngine>> QemuEngine::create(EngineConfig config, net::asio::any_io_executor executor,
+                                                       net::asio::thread_pool& pool) {
+  FB_TRY_ASSIGN(MachineHost host, MachineHost::open(std::move(config)));
+  return std::unique_ptr<QemuEngine>(new QemuEngine(std::move(host), std::move(executor), pool));
+}
+
+net::Task<Error> QemuEngine::clean_up(std::string id, Error error) {
+  if (auto log = sys::read_file(host_.machine_dir(id) + "/qemu.log", 1 << 20); log && !log->empty()) {
+    if (!error.detail.empty()) error.detail += "; ";
+    error.detail += "qemu: " + (log->size() > 400 ? log->substr(log->size() - 400) : *log);
+  }
+  auto remove = [this, &id]() { return host_.remove(id, repair_deadline()); };
+  (void)co_await net::run_blocking(pool_, remove);
+  co_return error;
+}
+
+net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::boot(BootSpec spec, Deadline deadline) {
+  FB_CO_TRY(check_id(spec.id));
+  Stopwatch watch;
+  MachineRecord record;
+  record.id = spec.id;
+  record.size = spec.size;
+  record.limits = spec.limits;
+  record.runtime = host_.runtime().hash;
+  record.disks = {{spec.base_disk, DiskFormat::raw, 0}};
+
+  struct Start {
+    RamImage ram;
+    StartedProcess process;
+  };
+  auto start = [&]() -> Result<Start> {
+    FB_TRY_ASSIGN(UniqueFd disk, sys::open(spec.base_disk, O_RDONLY));
+    FB_TRY_ASSIGN(const std::uint64_t disk_bytes, sys::file_size(disk.get()));
+    FB_TRY(host_.prepare(record, disk_bytes));
+    FB_TRY_ASSIGN(RamImage ram, RamImage::create(static_cast<std::uint64_t>(spec.size.memory_mib) << 20));
+    FB_TRY_ASSIGN(UniqueFd kernel, sys::open(host_.config().kernel, O_RDONLY));
+    FB_TRY_ASSIGN(UniqueFd initrd, sys::open(host_.config().initramfs, O_RDONLY));
+    CommandLine line = host_.command_line(record.size, record.disks);
+    line.boot = true;
+    line.shared_ram = true;
+    FB_TRY_ASSIGN(StartedProcess process, host_.start(record, line,
+                                                      {{ram.fd(), fd_number::kRam},
+                                                       {kernel.get(), fd_number::kKernel},
+                                                       {initrd.get(), fd_number::kInitrd}}));
+    return Start{std::move(ram), std::move(process)};
+  };
+  auto started = co_await net::run_blocking(pool_, start);
+  if (!started) co_return std::unexpected(co_await clean_up(spec.id, started.error()));
+  watch.lap("spawn");
+  auto machine = std::make_unique<QemuMachine>(deps(), record, std::move(started->process), nullptr, std::move(started->ram));
+  auto up = co_await machine->agent_ready(deadline);
+  watch.lap("kernel");
+  if (up) up = co_await machine->agent().start_tenant(spec.tenant, deadline);
+  watch.lap("tenant");
+  if (!up) {
+    machine.reset();
+    co_return std::unexpected(co_await clean_up(spec.id, Error(fail(up.error(), "booting machine " + spec.id).error())));
+  }
+  machine->set_phases(watch.phases());
+  co_return std::move(machine);
+}
+
+net::Task<Result<std::shared_ptr<QemuSnapshot>>> QemuEngine::load_cached(std::string directory) {
+  if (auto known = loaded_[directory].lock()) co_return known;
+  auto load = [this, &directory]() { return QemuSnapshot::load(host_, directory); };
+  auto loaded = co_await net::run_blocking(pool_, load);
+  if (loaded) loaded_[directory] = *loaded;
+  co_return loaded;
+}
+
+net::Task<Result<std::shared_ptr<Snapshot>>> QemuEngine::load(const std::string& directory, Deadline) {
+  FB_CO_TRY_ASSIGN(auto loaded, co_await load_cached(directory));
+  co_return std::shared_ptr<Snapshot>(std::move(loaded));
+}
+
+net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::restore(std::shared_ptr<Snapshot> snapshot, LaunchSpec spec,
+                                                                Deadline deadline) {
+  FB_CO_TRY(check_id(spec.id));
+  auto source = std::dynamic_pointer_cast<QemuSnapshot>(std::move(snapshot));
+  if (!source) co_return fail(Code::invalid, "the snapshot belongs to another engine");
+  Stopwatch watch;
+  MachineRecord record;
+  record.id = spec.id;
+  record.snapshot = source->directory();
+  record.size = source->size();
+  record.limits = spec.limits;
+  record.runtime = source->record().key.runtime;
+  record.disks = source->record().disks;
+  auto start = [&]() -> Result<StartedProcess> {
+    FB_TRY(host_.prepare(record, source->record().disk_bytes));
+    host_.faults().reach("prepared");
+    FB_TRY_ASSIGN(UniqueFd state, sys::open(source->state_path(), O_RDONLY));
+    return host_.start(record, host_.command_line(record.size, record.disks),
+                       {{source->ram().fd(), fd_number::kRam}, {state.get(), fd_number::kState}});
+  };
+  auto started = co_await net::run_blocking(pool_, start);
+  if (!started) co_return std::unexpected(co_await clean_up(spec.id, started.error()));
+  watch.lap("spawn");
+  auto machine = std::make_unique<QemuMachine>(deps(), record, *std::move(started), source, std::nullopt);
+  host_.faults().reach("connected");
+  auto up = co_await machine->agent_ready(deadline);
+  watch.lap("load");
+  if (!up) {
+    machine.reset();
+    co_return std::unexpected(co_await clean_up(spec.id, Error(fail(up.error(), "restoring machine " + spec.id).error())));
+  }
+  machine->set_phases(watch.phases());
+  co_return std::move(machine);
+}
+
+net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::start_saved(MachineRecord record,
+                                                                       std::shared_ptr<QemuSnapshot> snapshot,
+                                                                       int saved_fd, Stopwatch& watch,
+                                                                       Deadline deadline) {
+  auto start = [&]() -> Result<StartedProcess> {
+    // From here on the saved state is spent unless the start fails before the CPUs run: its disk will change.
+    if (::rename((host_.machine_dir(record.id) + "/saved").c_str(),
+                 (host_.machine_dir(record.id) + "/resuming").c_str()) != 0)
+      return fail_errno("rename of saved");
+    FB_TRY(sys::fsync_dir(host_.machine_dir(record.id)));
+    CommandLine line = host_.command_line(record.size, record.disks);
+    line.defer_load = true;
+    return host_.start(record, line, {{snapshot->ram().fd(), fd_number::kRam}});
+  };
+  FB_CO_TRY_ASSIGN(StartedProcess started, co_await net::run_blocking(pool_, start));
+  watch.lap("spawn");
+  auto machine = std::make_unique<QemuMachine>(deps(), record, std::move(started), snapshot, std::nullopt);
+  FB_CO_TRY(co_await machine->load_saved(saved_fd, deadline));
+  watch.lap("load");
+  host_.faults().reach("loaded");
+  co_return machine;
+}
+
+net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string& id, Deadline deadline) {
+  FB_CO_TRY(check_id(id));
+  Stopwatch watch;
+  FB_CO_TRY_ASSIGN(MachineRecord record, host_.read_record(id));
+  const std::string directory = host_.machine_dir(id);
+  auto saved = sys::open(directory + "/saved", O_RDONLY);
+  if (!saved) co_return fail(Code::conflict, "machine " + id + " is not suspended", saved.error().message);
+  FB_CO_TRY_ASSIGN(auto snapshot, co_await load_cached(record.snapshot));
+  record.phase = MachinePhase::starting;
+  watch.lap("find");
+  auto machine = co_await start_saved(record, snapshot, saved->get(), watch, deadline);
+  if (!machine) {
+    // Its CPUs never ran, so it is still exactly the suspended machine: it can be tried again.
+    auto back = [&]() -> Result<> {
+      if (auto now = host_.read_record(id)) (void)host_.stop_process(*now, repair_deadline());
+      ::rename((directory + "/resuming").c_str(), (directory + "/saved").c_str());
+      return sys::fsync_dir(directory);
+    };
+    (void)co_await net::run_blocking(pool_, back);
+    co_return fail(machine.error(), "resuming machine " + id);
+  }
+  auto up = co_await (*machine)->start_cpus(deadline);
+  ::unlink((directory + "/resuming").c_str());
+  if (up) up = co_await (*machine)->agent_ready(deadline);
+  watch.lap("agent");
+  if (!up) co_return fail(up.error(), "resuming machine " + id);
+  (*machine)->set_phases(watch.phases());
+  co_return *std::move(machine);
+}
+
+net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string& id, Deadline deadline) {
+  FB_CO_TRY(check_id(id));
+  FB_CO_TRY_ASSIGN(const MachineRecord record, host_.read_record(id));
+  const std::string directory = host_.machine_dir(id);
+  if (sys::exists(directory + "/saved")) {
+    auto end = [&]() { return host_.stop_process(record, repair_deadline()); };
+    (void)co_await net::run_blocking(pool_, end);
+    co_return fail(Code::conflict, "machine " + id + " is suspended: resume it");
+  }
+  if (record.snapshot.empty()) co_return fail(Code::conflict, "machine " + id + " was being built: discard it");
+  FB_CO_TRY_ASSIGN(auto snapshot, co_await load_cached(record.snapshot));
+  auto connect = [&]() { return host_.connect(record); };
+  FB_CO_TRY_ASSIGN(StartedProcess process, co_await net::run_blocking(pool_, connect));
+  auto machine = std::make_unique<QemuMachine>(deps(), record, std::move(process), snapshot, std::nullopt);
+  if (record.phase == MachinePhase::parked) co_return std::move(machine);
+  // A suspend or fork that was cut half-way left the CPUs stopped; what it had written is not used.
+  ::unlink((directory + "/saved.new").c_str());
+  ::unlink((directory + "/forked").c_str());
+  FB_CO_TRY(co_await machine->qmp().ready(deadline));
+  FB_CO_TRY(co_await machine->start_cpus(deadline));
+  ::unlink((directory + "/resuming").c_str());
+  FB_CO_TRY(co_await machine->agent_ready(deadline));
+  co_return std::move(machine);
+}
+
+net::Task<Result<>> QemuEngine::discard(const std::string& id, Deadline deadline) {
+  FB_CO_TRY(check_id(id));
+  auto remove = [this, &id, deadline]() { return host_.remove(id, deadline); };
+  co_return co_await net::run_blocking(pool_, remove);
+}
+
+}  // namespace firebreak::machine

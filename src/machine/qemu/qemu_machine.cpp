@@ -1,0 +1,408 @@
+#include "machine/qemu/qemu_machine.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/sys.h"
+#include "machine/qemu/qcow2.h"
+#include "machine/qemu/saved_memory.h"
+
+namespace firebreak::machine {
+namespace {
+
+net::Channel::Socket adopt_socket(const net::asio::any_io_executor& executor, UniqueFd fd) {
+  net::Channel::Socket socket(executor);
+  boost::system::error_code ec;
+  socket.assign(net::asio::local::stream_protocol(), fd.get(), ec);
+  if (!ec) fd.release();
+  return socket;
+}
+
+Result<std::string> read_memfd(int fd) {
+  FB_TRY_ASSIGN(const std::uint64_t size, sys::file_size(fd));
+  std::string bytes(size, '\0');
+  FB_TRY(sys::pread_all(fd, std::as_writable_bytes(std::span(bytes)), 0));
+  return bytes;
+}
+
+// Under our own deadline, whatever the caller's was: for putting things right after a failure.
+Deadline repair_deadline() {
+  return Deadline::in(std::chrono::seconds(10));
+}
+
+}  // namespace
+
+QemuMachine::QemuMachine(QemuDeps deps, MachineRecord record, StartedProcess started,
+                         std::shared_ptr<QemuSnapshot> snapshot, std::optional<RamImage> own_ram)
+    : deps_(std::move(deps)),
+      record_(std::move(record)),
+      snapshot_(std::move(snapshot)),
+      own_ram_(std::move(own_ram)),
+      process_(std::move(started.process)),
+      qmp_(Qmp::start(adopt_socket(deps_.executor, std::move(started.qmp)))),
+      agent_(net::Channel::start(adopt_socket(deps_.executor, std::move(started.ctl))),
+             net::Channel::start(adopt_socket(deps_.executor, std::move(started.data)))) {}
+
+QemuMachine::~QemuMachine() {
+  agent_.close();
+  qmp_->close();
+}
+
+Isolation QemuMachine::isolation() const {
+  return deps_.host.config().accelerator == Accelerator::kvm ? Isolation::hardware : Isolation::emulated;
+}
+
+std::string QemuMachine::log_tail() const {
+  auto text = sys::read_file(path("qemu.log"), 4 << 20);
+  if (!text) return {};
+  return text->size() > 400 ? text->substr(text->size() - 400) : *text;
+}
+
+Result<> QemuMachine::check_clone(std::string_view doing) const {
+  if (snapshot_ && record_.phase == MachinePhase::running) return {};
+  return fail(Code::conflict, "machine " + record_.id + " cannot be " + std::string(doing) + ": it is " +
+                                  (snapshot_ ? std::string(to_string(record_.phase)) : "not a clone of a snapshot"));
+}
+
+net::Task<Result<>> QemuMachine::agent_ready(Deadline deadline) {
+  FB_CO_TRY(co_await agent_.ctl().ready(deadline));
+  co_return co_await agent_.data().ready(deadline);
+}
+
+net::Task<Result<>> QemuMachine::stop_cpus(Deadline deadline) {
+  FB_CO_TRY(co_await qmp_->execute("stop", {}, deadline));
+  co_return Result<>();
+}
+
+net::Task<Result<>> QemuMachine::start_cpus(Deadline deadline) {
+  FB_CO_TRY(co_await qmp_->execute("cont", {}, deadline));
+  co_return Result<>();
+}
+
+// ------------------------------------------------------------------------------------- wake, park
+
+net::Task<Result<>> QemuMachine::wake(const Identity& identity, Deadline deadline) {
+  Stopwatch watch;
+  if (record_.forked) {
+    FB_CO_TRY(co_await agent_.freeze(true, false, deadline));
+    record_.forked = false;
+  }
+  AgentClient::Wake wake{.hostname = identity.hostname, .machine_id = identity.machine_id, .generation = identity.generation};
+  FB_CO_TRY(co_await agent_.wake(wake, deadline));
+  watch.lap("wake");
+  record_.phase = MachinePhase::running;
+  FB_CO_TRY(deps_.host.write_record(record_));
+  watch.lap("record");
+  phases_ = watch.phases();
+  co_return Result<>();
+}
+
+net::Task<Result<>> QemuMachine::rehearse(Deadline deadline) {
+  // Over both ports, as the real launch: the paths that carry the first exec are warm as well.
+  FB_CO_TRY(co_await agent_.rehearse(deadline));
+  FB_CO_TRY(co_await agent_.data_call("GET", "/execs", {}, deadline));
+  co_return Result<>();
+}
+
+net::Task<Result<>> QemuMachine::park(Deadline deadline) {
+  if (record_.phase != MachinePhase::starting)
+    co_return fail(Code::conflict, "machine " + record_.id + " cannot be parked: it was woken already");
+  FB_CO_TRY(co_await stop_cpus(deadline));
+  record_.phase = MachinePhase::parked;
+  co_return deps_.host.write_record(record_);
+}
+
+net::Task<Result<>> QemuMachine::unpark(const Identity& identity, Deadline deadline) {
+  if (record_.phase != MachinePhase::parked)
+    co_return fail(Code::conflict, "machine " + record_.id + " is not parked");
+  // The wake request may wait in the socket before the CPUs run: no need to wait for the monitor's answer.
+  FB_CO_TRY(qmp_->post("cont", {}));
+  co_return co_await wake(identity, deadline);
+}
+
+// ------------------------------------------------------------------------------------------- save
+
+Result<std::uint64_t> QemuMachine::submit_save_state(int fd) {
+  const std::uint64_t set = next_fdset_++;
+  FB_TRY_ASSIGN(const std::uint64_t added, qmp_->submit("add-fd", {{"fdset-id", set}}, fd));
+  (void)added;
+  return qmp_->submit("xen-save-devices-state", {{"filename", "/dev/fdset/" + std::to_string(set)}, {"live", false}});
+}
+
+net::Task<Result<>> QemuMachine::freeze_and_stop(bool destroy_sockets, Deadline deadline) {
+  FB_CO_TRY(co_await agent_.freeze(destroy_sockets, true, deadline));
+  deps_.host.faults().reach("frozen");
+  FB_CO_TRY(co_await stop_cpus(deadline));
+  deps_.host.faults().reach("stopped");
+  co_return Result<>();
+}
+
+net::Task<void> QemuMachine::undo_freeze(Deadline deadline) {
+  // Best effort: if the guest cannot go on, its owner finds it dead or unresponsive and terminates it.
+  if (auto started = co_await start_cpus(deadline); started) (void)co_await agent_.thaw(deadline);
+}
+
+net::Task<Result<UniqueFd>> QemuMachine::save(const std::string& saved_path, Deadline deadline) {
+  UniqueFd state(::memfd_create("firebreak-state", MFD_CLOEXEC));
+  if (!state) co_return fail_errno("memfd_create");
+  FB_CO_TRY_ASSIGN(UniqueFd write_end, sys::open("/proc/self/fd/" + std::to_string(state.get()), O_WRONLY));
+  FB_CO_TRY_ASSIGN(const std::uint64_t saving, submit_save_state(write_end.get()));
+
+  const pid_t pid = process_.id().pid;
+  const RamImage& base = snapshot_->ram();
+  struct Found {
+    std::uint64_t address = 0;
+    std::vector<PageRun> runs;
+  };
+  auto find_runs = [pid, &base]() -> Result<Found> {
+    Found found;
+    FB_TRY_ASSIGN(found.address, find_ram_mapping(pid, base.fd(), base.size()));
+    FB_TRY_ASSIGN(found.runs, dirty_runs(pid, found.address, base.size()));
+    return found;
+  };
+  auto found = co_await blocking(find_runs);
+  auto answer = co_await qmp_->answer(saving, deadline);
+  if (!answer) co_return fail(answer.error(), "saving the device state");
+  if (!found) co_return std::unexpected(found.error());
+  deps_.host.faults().reach("state");
+  FB_CO_TRY_ASSIGN(const std::string bytes, read_memfd(state.get()));
+  auto write = [&]() {
+    return write_saved(saved_path, pid, found->address, base.size(), snapshot_->record().ram_sha256, found->runs, bytes);
+  };
+  auto saved = co_await blocking(write);
+  deps_.host.faults().reach("saved");
+  co_return saved;
+}
+
+net::Task<Result<>> QemuMachine::write_durably(UniqueFd saved, Deadline) {
+  auto sync = [this, &saved]() -> Result<> {
+    FB_TRY_ASSIGN(UniqueFd disk, sys::open(record_.disks.back().path, O_RDONLY));
+    // Together they share one commit of the file system's journal.
+    int disk_result = 0;
+    std::thread disk_sync([&] { disk_result = ::fdatasync(disk.get()); });
+    const int saved_result = ::fsync(saved.get());
+    disk_sync.join();
+    if (saved_result != 0 || disk_result != 0) return fail_errno("syncing the suspended machine");
+    if (::rename(path("saved.new").c_str(), path("saved").c_str()) != 0) return fail_errno("rename to saved");
+    return sys::fsync_dir(path("."));
+  };
+  co_return co_await blocking(sync);
+}
+
+net::Task<Result<>> QemuMachine::suspend(Deadline deadline) {
+  FB_CO_TRY(check_clone("suspended"));
+  Stopwatch watch;
+  auto frozen = co_await freeze_and_stop(true, deadline);
+  watch.lap("freeze");
+  Result<> done;
+  if (!frozen) {
+    done = std::unexpected(frozen.error());
+  } else {
+    auto saved = co_await save(path("saved.new"), deadline);
+    watch.lap("save");
+    done = saved ? co_await write_durably(*std::move(saved), deadline) : Result<>(std::unexpected(saved.error()));
+    watch.lap("sync");
+  }
+  if (!done) {
+    ::unlink(path("saved.new").c_str());
+    co_await undo_freeze(repair_deadline());
+    co_return fail(done.error(), "suspending machine " + record_.id);
+  }
+  deps_.host.faults().reach("synced");
+  agent_.close();
+  qmp_->close();
+  auto end = [this]() { return deps_.host.stop_process(record_, repair_deadline()); };
+  auto ended = co_await blocking(end);
+  watch.lap("end");
+  phases_ = watch.phases();
+  co_return ended;
+}
+
+// ------------------------------------------------------------------------------------------- load
+
+net::Task<Result<>> QemuMachine::load_saved(int saved_fd, Deadline deadline) {
+  FB_CO_TRY_ASSIGN(const SavedMemory saved, read_saved(saved_fd));
+  const RamImage& base = snapshot_->ram();
+  if (saved.base_sha256 != snapshot_->record().ram_sha256 || saved.ram_size != base.size())
+    co_return fail(Code::corrupt, "the saved memory belongs to another snapshot");
+  UniqueFd state(::memfd_create("firebreak-state", MFD_CLOEXEC));
+  if (!state) co_return fail_errno("memfd_create");
+  FB_CO_TRY(sys::pwrite_all(state.get(), std::as_bytes(std::span(saved.state)), 0));
+
+  FB_CO_TRY(co_await qmp_->ready(deadline));
+  const pid_t pid = process_.id().pid;
+  auto apply = [&]() -> Result<> {
+    FB_TRY_ASSIGN(const std::uint64_t address, find_ram_mapping(pid, base.fd(), base.size()));
+    return apply_saved(saved_fd, saved, pid, address);
+  };
+  FB_CO_TRY(co_await blocking(apply));
+  deps_.host.faults().reach("applied");
+  FB_CO_TRY(co_await qmp_->execute("getfd", {{"fdname", "state"}}, deadline, state.get()));
+  FB_CO_TRY(co_await qmp_->execute("migrate-incoming", {{"uri", "fd:state"}}, deadline));
+  for (;;) {
+    FB_CO_TRY_ASSIGN(const json::value status, co_await qmp_->execute("query-status", {}, deadline));
+    const json::value* name = status.is_object() ? status.as_object().if_contains("status") : nullptr;
+    if (name == nullptr || !name->is_string()) co_return fail(Code::guest, "the monitor's status is not understood");
+    if (name->as_string() != "inmigrate") co_return Result<>();
+    // The load takes 2 to 3 ms; there is no event for it without another round trip.
+    net::Event pause(deps_.executor);
+    (void)co_await pause.wait(Deadline::in(std::chrono::microseconds(300)));
+    if (deadline.passed()) co_return fail(Code::timeout, "loading the device state took too long");
+  }
+}
+
+// --------------------------------------------------------------------------------------- snapshot
+
+net::Task<Result<>> QemuMachine::snapshot(const std::string& directory, Deadline deadline) {
+  if (!own_ram_) co_return fail(Code::conflict, "only a booted machine becomes a snapshot");
+  Stopwatch watch;
+  FB_CO_TRY(sys::mkdirs(directory, 0700));
+  FB_CO_TRY(co_await freeze_and_stop(true, deadline));
+  watch.lap("freeze");
+  {
+    FB_CO_TRY_ASSIGN(UniqueFd state, sys::open(directory + "/state", O_WRONLY | O_CREAT | O_TRUNC, 0600));
+    FB_CO_TRY_ASSIGN(const std::uint64_t saving, submit_save_state(state.get()));
+    auto answer = co_await qmp_->answer(saving, deadline);
+    if (!answer) co_return fail(answer.error(), "saving the device state");
+    if (::fsync(state.get()) != 0) co_return fail_errno("fsync of the device state");
+  }
+  watch.lap("state");
+  deps_.host.faults().reach("state");
+  agent_.close();
+  qmp_->close();
+  auto finish = [&]() -> Result<> {
+    FB_TRY_ASSIGN(UniqueFd disk, sys::open(record_.disks.front().path, O_RDONLY));
+    FB_TRY_ASSIGN(const std::uint64_t disk_bytes, sys::file_size(disk.get()));
+    FB_TRY(deps_.host.stop_process(record_, repair_deadline()));
+    deps_.host.faults().reach("ended");
+    FB_TRY(write_snapshot(deps_.host, directory, record_, *std::move(own_ram_), disk_bytes));
+    return deps_.host.remove(record_.id, repair_deadline());
+  };
+  auto finished = co_await blocking(finish);
+  watch.lap("write");
+  phases_ = watch.phases();
+  co_return finished;
+}
+
+// ------------------------------------------------------------------------------------------- fork
+
+// The layer written so far becomes immutable; the machine goes on in a new one on top of it.
+net::Task<Result<>> QemuMachine::switch_to_new_layer(Deadline deadline) {
+  const std::size_t level = record_.disks.size();
+  const std::string file_node = "file" + std::to_string(level);
+  const DiskLayer layer{path("disk-" + std::to_string(level) + ".qcow2"), DiskFormat::qcow2, 0};
+  FB_CO_TRY(create_qcow2(layer.path, snapshot_->record().disk_bytes));
+  FB_CO_TRY_ASSIGN(UniqueFd fresh, sys::open(layer.path, O_RDWR));
+  FB_CO_TRY_ASSIGN(UniqueFd read_only, sys::open(record_.disks.back().path, O_RDONLY));
+  // QEMU reopens the old layer read-only, and takes the descriptor with fitting access from its set.
+  FB_CO_TRY(co_await qmp_->execute("add-fd", {{"fdset-id", level}}, deadline, read_only.get()));
+  FB_CO_TRY(co_await qmp_->execute("add-fd", {{"fdset-id", level + 1}}, deadline, fresh.get()));
+  const json::object cache{{"direct", false}, {"no-flush", true}};
+  FB_CO_TRY(co_await qmp_->execute("blockdev-add",
+                                   {{"driver", "file"},
+                                    {"node-name", file_node},
+                                    {"filename", "/dev/fdset/" + std::to_string(level + 1)},
+                                    {"cache", cache}},
+                                   deadline));
+  FB_CO_TRY(co_await qmp_->execute("blockdev-add",
+                                   {{"driver", "qcow2"},
+                                    {"node-name", disk_node(level)},
+                                    {"file", file_node},
+                                    {"backing", nullptr},
+                                    {"cache", cache},
+                                    {"discard", "unmap"}},
+                                   deadline));
+  FB_CO_TRY(co_await qmp_->execute("blockdev-snapshot",
+                                   {{"node", disk_node(level - 1)}, {"overlay", disk_node(level)}}, deadline));
+  record_.disks.push_back(layer);
+  co_return deps_.host.write_record(record_);
+}
+
+// A suspended machine beside this one. Layers and memory are hard links: shared while anybody needs them.
+Result<> QemuMachine::write_child(const std::string& id, const std::vector<DiskLayer>& frozen_layers) {
+  MachineRecord child = record_;
+  child.id = id;
+  child.phase = MachinePhase::starting;
+  child.pid = 0;
+  child.start_time = 0;
+  child.forked = true;
+  child.disks = frozen_layers;
+  const std::string directory = deps_.host.machine_dir(id);
+  FB_TRY(deps_.host.prepare(child, snapshot_->record().disk_bytes));
+  const std::string own = path("");
+  for (std::size_t level = 0; level + 1 < child.disks.size(); ++level) {
+    DiskLayer& layer = child.disks[level];
+    if (!layer.path.starts_with(own)) continue;  // the image's
+    const std::string link = directory + "/below-" + std::to_string(level) + ".qcow2";
+    if (::link(layer.path.c_str(), link.c_str()) != 0) return fail_errno("link " + link);
+    layer.path = link;
+  }
+  if (::link(path("forked").c_str(), (directory + "/saved").c_str()) != 0) return fail_errno("link saved");
+  FB_TRY(sys::replace_file(directory + "/machine.json", to_json_text(child)));
+  return {};
+}
+
+net::Task<Result<>> QemuMachine::fork(const std::vector<std::string>& ids, Deadline deadline) {
+  FB_CO_TRY(check_clone("forked"));
+  Stopwatch watch;
+  const std::vector<DiskLayer> frozen_layers = record_.disks;
+  Result<UniqueFd> saved = UniqueFd();
+  Result<> done = co_await freeze_and_stop(false, deadline);
+  if (done) {
+    saved = co_await save(path("forked"), deadline);
+    if (!saved) done = std::unexpected(saved.error());
+  }
+  if (done) done = co_await switch_to_new_layer(deadline);
+  deps_.host.faults().reach("forked");
+  co_await undo_freeze(done ? deadline : repair_deadline());
+  watch.lap("pause");
+  if (done) {
+    auto write = [&]() -> Result<> {
+      FB_TRY_ASSIGN(UniqueFd disk, sys::open(frozen_layers.back().path, O_RDONLY));
+      if (::fsync(saved->get()) != 0 || ::fsync(disk.get()) != 0) return fail_errno("syncing the fork");
+      for (const std::string& id : ids) FB_TRY(write_child(id, frozen_layers));
+      return {};
+    };
+    done = co_await blocking(write);
+  }
+  if (!done) {
+    auto clean = [&]() -> Result<> {
+      for (const std::string& id : ids) (void)deps_.host.remove(id, repair_deadline());
+      return {};
+    };
+    (void)co_await blocking(clean);
+  }
+  ::unlink(path("forked").c_str());
+  watch.lap("write");
+  phases_ = watch.phases();
+  if (!done) co_return fail(done.error(), "forking machine " + record_.id);
+  co_return Result<>();
+}
+
+// -------------------------------------------------------------------------------------------- end
+
+net::Task<Result<>> QemuMachine::terminate(Deadline deadline) {
+  agent_.close();
+  qmp_->close();
+  auto remove = [this, deadline]() { return deps_.host.remove(record_.id, deadline); };
+  co_return co_await blocking(remove);
+}
+
+net::Task<bool> QemuMachine::wait_exit(Deadline deadline) {
+  auto copy = sys::dup(process_.pidfd());
+  if (!copy) co_return !process_.running();
+  auto watch = std::make_shared<net::asio::posix::stream_descriptor>(deps_.executor, copy->release());
+  net::asio::steady_timer alarm(deps_.executor, deadline.at());
+  alarm.async_wait([watch](boost::system::error_code ec) {
+    boost::system::error_code ignored;
+    if (!ec) watch->cancel(ignored);
+  });
+  auto [ec] = co_await watch->async_wait(net::asio::posix::stream_descriptor::wait_read, net::kNoThrow);
+  co_return !ec;
+}
+
+}  // namespace firebreak::machine

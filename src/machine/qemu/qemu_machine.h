@@ -1,0 +1,93 @@
+// One QEMU guest: its process, monitor and agent. Made by QemuEngine. Destroying the object closes the connections and leaves the
+// guest running; only terminate, suspend and snapshot end it. One executor.
+#pragma once
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "machine/engine.h"
+#include "machine/qemu/machine_host.h"
+#include "machine/qemu/qmp.h"
+#include "machine/qemu/ram_image.h"
+#include "machine/qemu/snapshot.h"
+#include "machine/qemu/stopwatch.h"
+
+namespace firebreak::machine {
+
+// What the machines of an engine work with; outlives them.
+struct QemuDeps {
+  MachineHost& host;
+  net::asio::any_io_executor executor;
+  net::asio::thread_pool& pool;
+};
+
+class QemuMachine final : public Machine {
+ public:
+  QemuMachine(QemuDeps deps, MachineRecord record, StartedProcess started, std::shared_ptr<QemuSnapshot> snapshot,
+              std::optional<RamImage> own_ram);
+  ~QemuMachine() override;
+  QemuMachine(const QemuMachine&) = delete;
+  QemuMachine& operator=(const QemuMachine&) = delete;
+
+  const std::string& id() const override { return record_.id; }
+  Isolation isolation() const override;
+  Size size() const override { return record_.size; }
+  pid_t pid() const override { return process_.id().pid; }
+  AgentClient& agent() override { return agent_; }
+  const Phases& phases() const override { return phases_; }
+  Qmp& qmp() { return *qmp_; }
+  const MachineRecord& record() const { return record_; }
+  std::string path(const std::string& name) const { return deps_.host.machine_dir(record_.id) + "/" + name; }
+
+  net::Task<Result<>> wake(const Identity& identity, Deadline deadline) override;
+  net::Task<Result<>> rehearse(Deadline deadline) override;
+  net::Task<Result<>> park(Deadline deadline) override;
+  net::Task<Result<>> unpark(const Identity& identity, Deadline deadline) override;
+  net::Task<Result<>> snapshot(const std::string& directory, Deadline deadline) override;
+  net::Task<Result<>> suspend(Deadline deadline) override;
+  net::Task<Result<>> fork(const std::vector<std::string>& ids, Deadline deadline) override;
+  net::Task<Result<>> terminate(Deadline deadline) override;
+  net::Task<bool> wait_exit(Deadline deadline) override;
+
+  // Used by the engine while it starts the machine.
+  void set_phases(Phases phases) { phases_ = std::move(phases); }
+  // Both channels have answered.
+  net::Task<Result<>> agent_ready(Deadline deadline);
+  // Puts a saved state into the waiting process and loads it; the virtual CPUs are still stopped.
+  net::Task<Result<>> load_saved(int saved_fd, Deadline deadline);
+  net::Task<Result<>> start_cpus(Deadline deadline);
+  // The tail of QEMU's log, for the detail of an error.
+  std::string log_tail() const;
+
+ private:
+  net::Task<Result<>> stop_cpus(Deadline deadline);
+  // Device state into memory or a file.
+  Result<std::uint64_t> submit_save_state(int fd);
+  // Device state and changed pages into `saved_path`; the CPUs are stopped. Returns the file.
+  net::Task<Result<UniqueFd>> save(const std::string& saved_path, Deadline deadline);
+  net::Task<Result<>> freeze_and_stop(bool destroy_sockets, Deadline deadline);
+  // After a failed suspend or fork: the guest goes on as if nothing had been asked.
+  net::Task<void> undo_freeze(Deadline deadline);
+  net::Task<Result<>> write_durably(UniqueFd saved, Deadline deadline);
+  net::Task<Result<>> switch_to_new_layer(Deadline deadline);
+  Result<> write_child(const std::string& id, const std::vector<DiskLayer>& frozen_layers);
+  Result<> check_clone(std::string_view doing) const;
+  template <class Work>
+  auto blocking(Work work) {
+    return net::run_blocking(deps_.pool, std::move(work));
+  }
+
+  QemuDeps deps_;
+  MachineRecord record_;
+  std::shared_ptr<QemuSnapshot> snapshot_;  // none: booted
+  std::optional<RamImage> own_ram_;         // of a booted machine
+  JailedProcess process_;
+  std::shared_ptr<Qmp> qmp_;
+  AgentClient agent_;
+  std::uint64_t next_fdset_ = 100;
+  Phases phases_;
+};
+
+}  // namespace firebreak::machine

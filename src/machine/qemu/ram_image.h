@@ -1,0 +1,40 @@
+// The RAM of a snapshot: a sealed memfd that every clone maps privately (copy on write), and its
+// hash-checked copy on disk. Owned by the loaded snapshot. Blocking functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/fd.h"
+#include "base/result.h"
+
+namespace firebreak::machine {
+
+class RamImage {
+ public:
+  // An empty, unsealed one for a machine that will become a snapshot.
+  static Result<RamImage> create(std::uint64_t size);
+  // From a copy on disk; Code::corrupt if its content does not have this hash. The result is
+  // sealed.
+  static Result<RamImage> load(const std::string& path, std::uint64_t size,
+                               const std::string& sha256);
+  // From a descriptor somebody else kept for us; Code::corrupt unless it is a sealed memfd of this
+  // size.
+  static Result<RamImage> adopt(UniqueFd fd, std::uint64_t size);
+
+  // No more writes, by anybody. Fails while a shared mapping is left (the machine must be gone).
+  Result<> seal();
+  // Writes a sparse copy and returns the hash over its extents. Synced to disk.
+  Result<std::string> save(const std::string& path) const;
+
+  int fd() const { return fd_.get(); }
+  std::uint64_t size() const { return size_; }
+  std::uint64_t allocated_bytes() const;
+
+ private:
+  RamImage(UniqueFd fd, std::uint64_t size) : fd_(std::move(fd)), size_(size) {}
+  UniqueFd fd_;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace firebreak::machine

@@ -1,0 +1,74 @@
+// What the engine writes about snapshots and machines, as JSON files replaced atomically:
+// snapshot.json and machine.json. A machine's record is enough to find, adopt, resume or remove it
+// after a restart. Values and blocking functions; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "machine/engine.h"
+#include "machine/qemu/command_line.h"
+
+namespace firebreak::machine {
+
+// A snapshot loads only where all of this is the same.
+struct SnapshotKey {
+  std::uint64_t format = 1;
+  std::string runtime;  // hash of QEMU and everything it loads
+  std::string qemu_version;
+  Accelerator accelerator = Accelerator::tcg;
+  std::string cpu_model;
+  std::string device_graph;
+  std::uint64_t tsc_khz = 0;  // 0 with KVM
+  std::uint64_t agent_protocol = 1;
+  friend bool operator==(const SnapshotKey&, const SnapshotKey&) = default;
+};
+
+bool loads_here(const SnapshotKey& there, const SnapshotKey& here);
+// Names the first member that differs, for people: "QEMU version: 7.2.21 there, 7.2.22 here".
+std::string describe_difference(const SnapshotKey& there, const SnapshotKey& here);
+
+struct DiskLayer {
+  std::string path;
+  DiskFormat format = DiskFormat::qcow2;
+  std::uint64_t bytes = 0;  // of the file, when it became immutable
+  friend bool operator==(const DiskLayer&, const DiskLayer&) = default;
+};
+
+struct SnapshotRecord {
+  SnapshotKey key;
+  Size size;
+  std::string ram_sha256;
+  std::string state_sha256;
+  std::vector<DiskLayer> disks;  // bottom first, all immutable
+  std::uint64_t disk_bytes = 0;  // virtual
+};
+
+// Whether it is suspended is told by the file `saved` in its directory, not by the record.
+enum class MachinePhase { starting, running, parked };
+std::string_view to_string(MachinePhase phase);
+
+struct MachineRecord {
+  std::string id;
+  MachinePhase phase = MachinePhase::starting;
+  std::string snapshot;  // directory; empty: booted from disk
+  std::string runtime;   // hash of the QEMU files it runs with
+  Size size;
+  HostLimits limits;
+  std::vector<DiskLayer> disks;  // bottom first; the last one is the machine's own
+  std::uint32_t uid = 0;
+  std::int64_t pid = 0;
+  std::uint64_t start_time = 0;
+  bool forked = false;  // carries sockets of its parent until its first wake
+  friend bool operator==(const MachineRecord&, const MachineRecord&) = default;
+};
+
+std::string to_json_text(const SnapshotRecord& record);
+std::string to_json_text(const MachineRecord& record);
+// Code::corrupt for anything that is not exactly what we write.
+Result<SnapshotRecord> parse_snapshot_record(std::string_view text);
+Result<MachineRecord> parse_machine_record(std::string_view text);
+
+}  // namespace firebreak::machine

@@ -1,0 +1,67 @@
+#include "machine/qemu/snapshot.h"
+
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "machine/hash.h"
+#include "machine/qemu/base_holder.h"
+
+namespace firebreak::machine {
+namespace {
+
+std::unexpected<Error> refused(const std::string& directory, const std::string& why) {
+  return fail(Code::corrupt, "snapshot " + directory + " cannot be used: " + why);
+}
+
+}  // namespace
+
+Result<std::shared_ptr<QemuSnapshot>> QemuSnapshot::load(const MachineHost& host, const std::string& directory) {
+  auto text = sys::read_file(directory + "/snapshot.json");
+  if (!text) return fail(text.error(), "loading a snapshot");
+  FB_TRY_ASSIGN(SnapshotRecord record, parse_snapshot_record(*text));
+  if (const std::string why = host.why_not_loadable(record.key, record.size); !why.empty())
+    return refused(directory, why + "; build the image again on this host");
+  FB_TRY_ASSIGN(const std::string state, sha256_file(directory + "/state"));
+  if (state != record.state_sha256) return refused(directory, "the device state is damaged");
+  for (const DiskLayer& disk : record.disks) {
+    FB_TRY_ASSIGN(UniqueFd fd, sys::open(disk.path, O_RDONLY));
+    FB_TRY_ASSIGN(const std::uint64_t bytes, sys::file_size(fd.get()));
+    if (bytes != disk.bytes) return refused(directory, "disk layer " + disk.path + " has changed");
+  }
+  const std::uint64_t ram_size = static_cast<std::uint64_t>(record.size.memory_mib) << 20;
+  if (auto held = adopt_from_holder(directory, ram_size))
+    return std::make_shared<QemuSnapshot>(directory, std::move(record), *std::move(held));
+  FB_TRY_ASSIGN(RamImage ram, RamImage::load(directory + "/ram", ram_size, record.ram_sha256));
+  FB_TRY(start_holder(host.config().holder, directory, ram));
+  return std::make_shared<QemuSnapshot>(directory, std::move(record), std::move(ram));
+}
+
+Result<> write_snapshot(const MachineHost& host, const std::string& directory, const MachineRecord& machine, RamImage ram,
+                        std::uint64_t disk_bytes) {
+  FB_TRY(ram.seal());
+  SnapshotRecord record;
+  record.key = host.key(machine.size);
+  record.size = machine.size;
+  record.disk_bytes = disk_bytes;
+  FB_TRY_ASSIGN(record.ram_sha256, ram.save(directory + "/ram"));
+  FB_TRY_ASSIGN(record.state_sha256, sha256_file(directory + "/state"));
+  record.disks = machine.disks;
+  DiskLayer& own = record.disks.back();
+  if (::rename(own.path.c_str(), (directory + "/disk.qcow2").c_str()) != 0) return fail_errno("moving the disk");
+  own.path = directory + "/disk.qcow2";
+  for (DiskLayer& disk : record.disks) {
+    FB_TRY_ASSIGN(UniqueFd fd, sys::open(disk.path, O_RDONLY));
+    FB_TRY_ASSIGN(disk.bytes, sys::file_size(fd.get()));
+    if (::fsync(fd.get()) != 0) return fail_errno("fsync " + disk.path);
+  }
+  if (::chmod(own.path.c_str(), 0400) != 0) return fail_errno("chmod " + own.path);
+  FB_TRY(start_holder(host.config().holder, directory, ram));
+  return sys::replace_file(directory + "/snapshot.json", to_json_text(record));
+}
+
+Result<> remove_snapshot(const std::string& directory, Deadline deadline) {
+  stop_holder(directory, deadline);
+  return sys::remove_tree(directory);
+}
+
+}  // namespace firebreak::machine

@@ -1,0 +1,170 @@
+#include "support/world.h"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "machine/qemu/snapshot.h"
+
+namespace firebreak::testing_support {
+namespace {
+
+std::string environment_or_die(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr) {
+    std::cerr << name << " is not set: run the tests through ./dev test\n";
+    std::exit(2);
+  }
+  return value;
+}
+
+std::vector<std::string> mount_lines() {
+  auto text = sys::read_file("/proc/self/mountinfo", 4 << 20);
+  std::vector<std::string> lines;
+  for (std::string_view line : split(text ? *text : "", '\n')) lines.emplace_back(line);
+  return lines;
+}
+
+std::string join(const std::vector<std::string>& list) {
+  std::string out;
+  for (const std::string& item : list) out += (out.empty() ? "" : ", ") + item;
+  return "[" + out + "]";
+}
+
+}  // namespace
+
+std::string Leftovers::text() const {
+  return "machines " + join(machines) + " cgroups " + join(cgroups) + " uids " + join(uids) + " processes " +
+         join(processes) + " mounts " + join(mounts) + " namespaces " + join(namespaces);
+}
+
+World::World()
+    : data_dir_(std::filesystem::temp_directory_path() / ("firebreak-test-" + sys::random_hex(4))),
+      cgroup_root_("firebreak-test-" + std::to_string(::getpid())),
+      mounts_before_(mount_lines()) {
+  // Orphans of jails come to us and are reaped, as with a daemon.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  auto engine = machine::QemuEngine::create(config(), io_.get_executor(), pool_);
+  if (!engine) {
+    std::cerr << "engine: " << engine.error().text() << "\n";
+    std::exit(2);
+  }
+  engine_ = *std::move(engine);
+}
+
+World::~World() {
+  for (auto& [name, snapshot] : snapshots_) {
+    const std::string directory = snapshot->directory();
+    snapshot.reset();
+    (void)machine::remove_snapshot(directory, in_seconds(5));
+  }
+  engine_.reset();
+  pool_.join();
+  (void)machine::CgroupRoot(cgroup_root_).remove();
+  (void)sys::remove_tree(data_dir_);
+}
+
+machine::EngineConfig World::config() const {
+  const std::string guest = environment_or_die("FIREBREAK_GUEST_DIR");
+  machine::EngineConfig config;
+  config.data_dir = data_dir_;
+  config.kernel = guest + "/vmlinux";
+  config.initramfs = guest + "/initramfs.cpio";
+  config.holder = environment_or_die("FIREBREAK_BUILD_DIR") + "/firebreak-holder";
+  config.cgroup_root = cgroup_root_;
+  // Several test programs may run at once.
+  config.uids.first = 710000 + static_cast<uid_t>(::getpid() % 4096) * 256;
+  config.uids.count = 256;
+  return config;
+}
+
+std::unique_ptr<machine::QemuEngine> World::another_engine() {
+  auto engine = machine::QemuEngine::create(config(), io_.get_executor(), pool_);
+  if (!engine) throw std::runtime_error(engine.error().text());
+  return *std::move(engine);
+}
+
+std::string World::base_disk() const {
+  return environment_or_die("FIREBREAK_GUEST_DIR") + "/base.ext4";
+}
+
+void World::run(const std::function<Task<void>()>& body) {
+  bool done = false;
+  std::exception_ptr failure;
+  net::asio::co_spawn(io_, body(), [&](std::exception_ptr e) {
+    failure = e;
+    done = true;
+  });
+  io_.restart();
+  while (!done) io_.run_one();
+  if (failure) std::rethrow_exception(failure);
+}
+
+std::string World::next_id(const std::string& prefix) {
+  return prefix + "-" + std::to_string(++counter_);
+}
+
+Task<Result<std::shared_ptr<Snapshot>>> World::snapshot(std::string name, machine::Size size,
+                                                        machine::TenantSpec tenant, Prepare prepare) {
+  if (auto known = snapshots_.find(name); known != snapshots_.end()) co_return known->second;
+  machine::BootSpec spec{.id = next_id("boot"), .size = size, .base_disk = base_disk(), .tenant = std::move(tenant)};
+  FB_CO_TRY_ASSIGN(auto booted, co_await engine_->boot(spec, in_seconds(300)));
+  if (prepare) FB_CO_TRY(co_await prepare(*booted));
+  const std::string directory = data_dir_ + "/snapshots/" + name;
+  FB_CO_TRY(co_await booted->snapshot(directory, in_seconds(300)));
+  FB_CO_TRY_ASSIGN(auto loaded, co_await engine_->load(directory, in_seconds(120)));
+  snapshots_[name] = loaded;
+  co_return loaded;
+}
+
+Task<Result<std::shared_ptr<Snapshot>>> World::default_snapshot() {
+  return snapshot("default", {.vcpus = 1, .memory_mib = 256}, {}, nullptr);
+}
+
+Task<Result<std::unique_ptr<Machine>>> World::launch(std::shared_ptr<Snapshot> snapshot) {
+  const std::string id = next_id();
+  FB_CO_TRY_ASSIGN(auto machine, co_await engine_->restore(std::move(snapshot), {.id = id}, in_seconds(120)));
+  FB_CO_TRY(co_await machine->wake(machine::fresh_identity(id, 1), in_seconds(60)));
+  co_return std::move(machine);
+}
+
+Leftovers World::leftovers() {
+  Leftovers left;
+  machine::MachineHost& host = engine_->host();
+  if (auto ids = host.machine_ids()) left.machines = *ids;
+  if (auto names = host.cgroup_names()) left.cgroups = *names;
+  if (auto leases = host.uid_leases())
+    for (const auto& lease : *leases) left.uids.push_back(std::to_string(lease.uid));
+  const machine::UidRange range = host.config().uids;
+  if (auto pids = sys::list_dir("/proc")) {
+    for (const std::string& pid : *pids) {
+      if (!parse_u64(pid)) continue;
+      struct stat st{};
+      if (::stat(("/proc/" + pid).c_str(), &st) != 0) continue;
+      auto status = sys::read_file("/proc/" + pid + "/status");
+      if (!status) continue;
+      const auto at = status->find("\nUid:\t");
+      if (at == std::string::npos) continue;
+      const auto uid = static_cast<uid_t>(std::strtoul(status->c_str() + at + 6, nullptr, 10));
+      if (uid >= range.first && uid < range.first + range.count) left.processes.push_back(pid);
+    }
+  }
+  const auto now = mount_lines();
+  for (const std::string& line : now)
+    if (std::find(mounts_before_.begin(), mounts_before_.end(), line) == mounts_before_.end())
+      left.mounts.push_back(line);
+  return left;
+}
+
+World& world() {
+  static World instance;
+  return instance;
+}
+
+}  // namespace firebreak::testing_support
