@@ -1,11 +1,12 @@
-// firebreak-holder: keeps descriptor 3 (a snapshot's sealed RAM) open until it is killed. It gives up everything else first, so
-// that there is nothing to gain from it. Static and tiny: one runs per loaded snapshot.
+// firebreak-holder: keeps descriptor 3 (a snapshot's sealed RAM) open until it is killed. It gives
+// up everything else first, so that there is nothing to gain from it. Static and tiny: one runs per
+// loaded snapshot.
+#include <csignal>
+
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <csignal>
 
 namespace {
 constexpr unsigned kNobody = 65534;
@@ -22,8 +23,10 @@ bool give_up_everything() {
 
 int main() {
   ::prctl(PR_SET_NAME, "firebreak-hold", 0, 0, 0);
-  // Everything but the memory: standard streams included, so that no pipe of the daemon is kept open.
-  if (::syscall(SYS_close_range, 0U, 2U, 0U) != 0 || ::syscall(SYS_close_range, 4U, ~0U, 0U) != 0) return 1;
+  // Everything but the memory: standard streams included, so that no pipe of the daemon is kept
+  // open.
+  if (::syscall(SYS_close_range, 0U, 2U, 0U) != 0 || ::syscall(SYS_close_range, 4U, ~0U, 0U) != 0)
+    return 1;
   if (::chdir("/") != 0 || !give_up_everything()) return 1;
   sigset_t all;
   sigfillset(&all);

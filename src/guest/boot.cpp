@@ -92,7 +92,9 @@ Result<> load_modules(const std::string& dir) {
   for (const std::string_view line : split(*order, '\n')) {
     const std::string name = trimmed(std::string(line));
     if (name.empty()) continue;
-    FB_TRY_ASSIGN(UniqueFd file, sys::open(dir + "/" + name, O_RDONLY));
+    std::string path = dir;
+    path.append("/").append(name);
+    FB_TRY_ASSIGN(UniqueFd file, sys::open(path, O_RDONLY));
     if (::syscall(SYS_finit_module, file.get(), "", 0) != 0 && errno != EEXIST)
       return fail_errno("module " + name);
   }

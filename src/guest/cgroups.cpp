@@ -10,6 +10,7 @@
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "guest/log.h"
 
 namespace firebreak::guest {
 namespace {
@@ -47,7 +48,7 @@ Result<std::unique_ptr<Cgroup>> Cgroup::make(int parent, const std::string& name
 
 void Cgroup::kill() {
   killed_ = true;
-  (void)write_in(fd(), "cgroup.kill", "1");
+  if (auto done = write_in(fd(), "cgroup.kill", "1"); !done) log(done.error().text());
 }
 
 bool Cgroup::populated() const {

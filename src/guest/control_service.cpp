@@ -63,9 +63,7 @@ std::unique_ptr<StreamHandler> ControlService::open(const Request& request,
       return json_call(exchange,
                        [this, exchange](const auto& body) { create_tenant(body, exchange); });
     }
-    if (request.path == "/rehearse") {
-      return json_call(exchange, [this, exchange](const auto& body) { rehearse(body, exchange); });
-    }
+    if (request.path == "/rehearse") return call([this](const auto& body) { return rehearse(body); });
     if (request.path == "/poweroff") {
       return json_call(exchange, [this, exchange](const auto&) { power_off(*exchange); });
     }
@@ -165,30 +163,24 @@ Result<json::object> ControlService::thaw() {
   return json::object();
 }
 
-void ControlService::rehearse(const json::object& body, const std::shared_ptr<Exchange>& exchange) {
-  const auto steps = [&]() -> Result<> {
-    if (!tenant_ || !tenant_->freezer || state_.phase() != Phase::frozen)
-      return fail(Code::conflict, "the tenant is not frozen");
-    JsonReader reader(body);
-    const std::string entropy = reader.string("entropy");
-    FB_TRY(reader.result());
-    FB_TRY_ASSIGN(const std::int64_t now, realtime_ns());
-    const json::object same{{"realtime_ns", now},
-                            {"entropy", entropy},
-                            {"hostname", identity_->hostname()},
-                            {"machine_id", identity_->machine_id()},
-                            {"generation", state_.generation()},
-                            {"thaw", false}};
-    FB_TRY_ASSIGN(const json::object parsed, parse_json_object(json::serialize(same)));
-    FB_TRY(wake(parsed));
-    // What the thaw does, the other way round: it is frozen already.
-    return tenant_->freezer->freeze(Deadline::in(kFreezeDeadline));
-  };
-  if (auto done = steps(); !done) return exchange->error(done.error());
-  data_.rehearse(reactor_, [exchange](const Result<>& done) {
-    if (!done) return exchange->error(done.error());
-    exchange->json(200, {});
-  });
+Result<json::object> ControlService::rehearse(const json::object& body) {
+  if (!tenant_ || !tenant_->freezer || state_.phase() != Phase::frozen)
+    return fail(Code::conflict, "the tenant is not frozen");
+  JsonReader reader(body);
+  const std::string entropy = reader.string("entropy");
+  FB_TRY(reader.result());
+  FB_TRY_ASSIGN(const std::int64_t now, realtime_ns());
+  const json::object same{{"realtime_ns", now},
+                          {"entropy", entropy},
+                          {"hostname", identity_->hostname()},
+                          {"machine_id", identity_->machine_id()},
+                          {"generation", state_.generation()},
+                          {"thaw", false}};
+  FB_TRY_ASSIGN(const json::object parsed, parse_json_object(json::serialize(same)));
+  FB_TRY(wake(parsed));
+  // What the thaw does, the other way round: it is frozen already.
+  FB_TRY(tenant_->freezer->freeze(Deadline::in(kFreezeDeadline)));
+  return json::object();
 }
 
 Result<json::object> ControlService::fs_freeze(bool freeze) {

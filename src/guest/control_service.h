@@ -28,7 +28,7 @@ class ControlService final : public Service {
   Result<json::object> wake(const json::object& body);
   Result<json::object> freeze(const json::object& body);
   Result<json::object> thaw();
-  void rehearse(const json::object& body, const std::shared_ptr<Exchange>& exchange);
+  Result<json::object> rehearse(const json::object& body);
   Result<json::object> fs_freeze(bool freeze);
   Result<json::object> resources() const;
   void power_off(Exchange& exchange);

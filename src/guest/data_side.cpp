@@ -34,7 +34,6 @@ void DataSide::stop() {
 }
 
 void DataSide::batch_end() {
-  if (rehearsal_) rehearsal_->pump();
   port_->flush();
 }
 
@@ -53,19 +52,6 @@ void DataSide::create_tenant(TenantSpec spec, Reactor& reply_to,
   reactor_->post([this, spec = std::move(spec), &reply_to, done = std::move(done)] {
     auto made = std::make_shared<Result<TenantHandles>>(tenant_->create(spec));
     reply_to.post([made, done] { done(std::move(*made)); });
-  });
-}
-
-void DataSide::rehearse(Reactor& reply_to, std::function<void(Result<>)> done) {
-  reactor_->post([this, &reply_to, done = std::move(done)] {
-    const auto answer = [&reply_to, done](Result<> result) {
-      reply_to.post([done, result = std::move(result)] { done(result); });
-    };
-    if (rehearsal_) return answer(fail(Code::conflict, "a rehearsal is under way"));
-    rehearsal_ = std::make_unique<Rehearsal>(*reactor_, *execs_, [this, answer](Result<> result) {
-      answer(std::move(result));
-      reactor_->defer([this] { rehearsal_.reset(); });
-    });
   });
 }
 

@@ -11,7 +11,6 @@
 #include "guest/file_service.h"
 #include "guest/port.h"
 #include "guest/reactor.h"
-#include "guest/rehearsal.h"
 #include "guest/tenant.h"
 #include "guest/workers.h"
 
@@ -22,16 +21,17 @@ class DataSide final : private Service {
   static Result<std::unique_ptr<DataSide>> create(UniqueFd port, Port::Kind kind,
                                                   TenantState& state,
                                                   std::optional<CgroupTree> cgroups);
+  DataSide(const DataSide&) = delete;
+  DataSide& operator=(const DataSide&) = delete;
   ~DataSide() override;
 
   // The thread's main; returns after stop().
   void run() { reactor_->run(); }
   void stop();
 
-  // Both answer on `reply_to`.
+  // Answers on `reply_to`.
   void create_tenant(TenantSpec spec, Reactor& reply_to,
                      std::function<void(Result<TenantHandles>)> done);
-  void rehearse(Reactor& reply_to, std::function<void(Result<>)> done);
 
   Spawner& spawner() { return *spawner_; }
 
@@ -49,7 +49,6 @@ class DataSide final : private Service {
   std::unique_ptr<FileService> file_service_;
   std::unique_ptr<Tenant> tenant_;
   std::unique_ptr<Port> port_;
-  std::unique_ptr<Rehearsal> rehearsal_;
 };
 
 }  // namespace firebreak::guest

@@ -76,6 +76,8 @@ void Exchange::json(int status, const json::object& body) {
   begin(status, "application/json");
   write(json::serialize(body));
   finish();
+  // An answer that did not wait for the whole request: the rest need not be sent.
+  if (!request_ended_) connection_->session_->reset(stream_, wire::H2Error::no_error);
 }
 
 void Exchange::error(const Error& error) {
@@ -146,7 +148,10 @@ void Connection::on_data(wire::StreamId stream, std::string_view bytes) {
 }
 
 void Connection::on_end(wire::StreamId stream) {
-  if (StreamHandler* handler = find(stream)) handler->on_end();
+  const auto at = streams_.find(stream);
+  if (at == streams_.end()) return;
+  at->second.exchange->request_ended_ = true;
+  if (at->second.handler) at->second.handler->on_end();
 }
 
 void Connection::on_writable(wire::StreamId stream) {

@@ -1,5 +1,5 @@
 // One HTTP/2 connection of the agent: turns streams into exchanges with handlers. Sans-I/O; owned
-// by a Port (or a rehearsal); single thread, that of its reactor.
+// by a Port; single thread, that of its reactor.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@ namespace firebreak::guest {
 
 class Connection;
 
-inline constexpr std::size_t kMaxBody = 1 << 20;        // of a JSON request
-inline constexpr std::size_t kWriteQueue = 128 * 1024;  // of a stream; see OutputRing::kReplay
+inline constexpr std::size_t kMaxBody = 1 << 20;          // of a JSON request
+inline constexpr std::size_t kWriteQueue = 128 * 1024UL;  // of a stream; see OutputRing::kReplay
 
 // The answering side of one stream. Outlives the stream where an operation is still under way: then
 // every call does nothing.
@@ -47,6 +47,7 @@ class Exchange {
   friend class Connection;
   Connection* connection_;  // nullptr once the stream is gone
   wire::StreamId stream_;
+  bool request_ended_ = false;
 };
 
 // What a stream does. Destroyed after on_closed().

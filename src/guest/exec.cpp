@@ -24,7 +24,7 @@ constexpr auto kQuietAtMost = 1s;
 constexpr char kEndOfTransmission = 4;
 
 // Only the data thread reads pipes.
-std::array<char, 32 * 1024> g_scratch;  // NOLINT
+std::array<char, 32 * 1024UL> g_scratch;  // NOLINT
 
 std::int64_t realtime_ms() {
   timespec now{};

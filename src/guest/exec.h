@@ -71,6 +71,8 @@ class OutputPipe final : public Watcher {
  public:
   OutputPipe(Reactor& reactor, UniqueFd fd, wire::FrameType type, bool terminal)
       : reactor_(reactor), fd_(std::move(fd)), type_(type), terminal_(terminal) {}
+  OutputPipe(const OutputPipe&) = delete;
+  OutputPipe& operator=(const OutputPipe&) = delete;
   ~OutputPipe() override { reactor_.close(fd_, *this); }
 
   Result<> start(Exec& exec);
@@ -121,6 +123,8 @@ class Exec final : private Watcher {
   };
 
   Exec(Reactor& reactor, RingBudget& budget, Owner& owner, Parts parts);
+  Exec(const Exec&) = delete;
+  Exec& operator=(const Exec&) = delete;
   ~Exec() override;
 
   Result<> start(std::optional<std::chrono::milliseconds> timeout);

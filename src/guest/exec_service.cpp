@@ -24,6 +24,8 @@ class StdinStream final : public StreamHandler, private Exec::StdinWaiter {
       : exchange_(std::move(exchange)), exec_(std::move(exec)), skip_(skip), close_(close) {
     exec_->set_stdin_waiter(this);
   }
+  StdinStream(const StdinStream&) = delete;
+  StdinStream& operator=(const StdinStream&) = delete;
   ~StdinStream() override { exec_->clear_stdin_waiter(this); }
 
   void on_data(std::string_view bytes) override {
@@ -93,10 +95,12 @@ Handler ExecService::open(const Request& request, const std::shared_ptr<Exchange
 
 Handler ExecService::create(const Request& request, const std::shared_ptr<Exchange>& exchange) {
   const bool attach = request.flag("attach");
-  return json_then(exchange, [this, exchange, attach](const json::object& body) -> Handler {
+  const auto purpose =
+      request.flag("rehearsal") ? ExecTable::Purpose::rehearsal : ExecTable::Purpose::normal;
+  return json_then(exchange, [this, exchange, attach, purpose](const json::object& body) -> Handler {
     auto spec = parse_exec_spec(body);
     if (!spec) return answer_error(*exchange, spec.error());
-    auto exec = table_.create(*spec, purpose_);
+    auto exec = table_.create(*spec, purpose);
     if (!exec) return answer_error(*exchange, exec.error());
     if (attach) return std::make_unique<OutputStream>(exchange, *exec, 0, true);
     exchange->json(201, {{"id", (*exec)->id()}, {"pid", (*exec)->tenant_pid()}});
@@ -107,7 +111,7 @@ Handler ExecService::create(const Request& request, const std::shared_ptr<Exchan
 Handler ExecService::one(const Request& request, const std::shared_ptr<Exchange>& exchange) {
   auto found = table_.find(request.segments[1]);
   if (!found) return answer_error(*exchange, found.error());
-  const std::shared_ptr<Exec> exec = *found;
+  const std::shared_ptr<Exec>& exec = *found;
   if (request.segments.size() == 2 && request.method == "GET") {
     exchange->json(200, exec->status());
     return nullptr;
@@ -168,9 +172,7 @@ Handler ExecService::input(const Request& request, const std::shared_ptr<Exchang
 
 void ExecService::list(Exchange& exchange) const {
   json::array execs;
-  if (purpose_ == ExecTable::Purpose::normal) {
-    for (const auto& [id, exec] : table_.all()) execs.push_back(exec->status());
-  }
+  for (const auto& [id, exec] : table_.all()) execs.push_back(exec->status());
   exchange.json(200, {{"execs", std::move(execs)}});
 }
 

@@ -8,9 +8,7 @@ namespace firebreak::guest {
 
 class ExecService final : public Service {
  public:
-  // A rehearsal's service makes its execs beside the tenant and lists nothing.
-  explicit ExecService(ExecTable& table, ExecTable::Purpose purpose = ExecTable::Purpose::normal)
-      : table_(table), purpose_(purpose) {}
+  explicit ExecService(ExecTable& table) : table_(table) {}
   std::unique_ptr<StreamHandler> open(const Request& request,
                                       const std::shared_ptr<Exchange>& exchange) override;
 
@@ -28,7 +26,6 @@ class ExecService final : public Service {
   void list(Exchange& exchange) const;
 
   ExecTable& table_;
-  ExecTable::Purpose purpose_;
 };
 
 }  // namespace firebreak::guest

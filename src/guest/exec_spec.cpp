@@ -82,7 +82,7 @@ std::vector<std::string> build_environment(const std::map<std::string, std::stri
   if (spec.terminal) all.emplace("TERM", "xterm-256color");
   std::vector<std::string> lines;
   lines.reserve(all.size());
-  for (const auto& [name, value] : all) lines.push_back(name + "=" + value);
+  for (const auto& [name, value] : all) lines.emplace_back(name).append("=").append(value);
   return lines;
 }
 

@@ -17,7 +17,8 @@ constexpr std::size_t kMaxFinished = 64;
 constexpr std::size_t kMaxOrphans = 256;
 constexpr std::size_t kRingMemory = 64 << 20;
 constexpr std::chrono::seconds kGateWait{10};
-constexpr const char* kRehearsalId = "#rehearsal";  // cannot be asked for
+constexpr std::chrono::milliseconds kRehearsalAtMost{10'000};  // its reader may have gone
+constexpr const char* kRehearsalId = "#rehearsal";             // cannot be asked for
 
 // Only our end: the flag of the other would reach programs that do not expect it.
 Result<> set_nonblocking(int fd) {
@@ -147,6 +148,8 @@ Result<std::shared_ptr<Exec>> ExecTable::create(const ExecSpec& spec, Purpose pu
   if (phase == Phase::exited) return fail(Code::conflict, "the tenant has exited");
   if (phase == Phase::frozen && purpose != Purpose::rehearsal)
     return fail(Code::conflict, "the tenant is frozen");
+  if (purpose == Purpose::rehearsal && (phase != Phase::frozen || rehearsal_))
+    return fail(Code::conflict, "a rehearsal needs a frozen tenant, one at a time");
   FB_TRY_ASSIGN(parts.cgroup, cgroup_for(purpose));
   const SpawnPlace place{parts.cgroup ? parts.cgroup->fd() : -1, site_->cgroup_namespace.get()};
   auto process = spawner_.start(command, place);
@@ -187,7 +190,10 @@ Result<std::shared_ptr<Exec>> ExecTable::enter(Exec::Parts parts, const ExecSpec
   else
     execs_[exec->id()] = exec;
   if (purpose == Purpose::app) state_.app_started();
-  if (auto started = exec->start(spec.timeout); !started) {
+  auto timeout = spec.timeout;
+  if (purpose == Purpose::rehearsal)
+    timeout = std::min(timeout.value_or(kRehearsalAtMost), kRehearsalAtMost);
+  if (auto started = exec->start(timeout); !started) {
     exec->kill_all();
     return std::unexpected(started.error());
   }
@@ -212,13 +218,6 @@ Result<> ExecTable::remove(const std::string& id) {
   return {};
 }
 
-void ExecTable::forget_rehearsal() {
-  if (!rehearsal_) return;
-  if (rehearsal_->finished()) return retire(std::exchange(rehearsal_, nullptr));
-  rehearsal_->kill_all();
-  removed_.push_back(std::move(rehearsal_));
-}
-
 void ExecTable::give_back(const std::string& id, std::unique_ptr<Cgroup> cgroup) {
   if (!cgroup || id == kAppId) return;
   (id == kRehearsalId ? site_->rehearsal_cgroups : site_->cgroups)->give(std::move(cgroup));
@@ -233,6 +232,12 @@ void ExecTable::on_finished(Exec& exec) {
       std::erase(removed_, gone);
       retire(gone);
     });
+    return;
+  }
+  if (rehearsal_.get() == &exec) {
+    // Nothing of the tenant may run before the wake, so neither what it left in the background.
+    if (!exec.idle_cgroup()) exec.kill_all();
+    reactor_.defer([this, gone = std::exchange(rehearsal_, nullptr)] { retire(gone); });
     return;
   }
   const auto at = execs_.find(exec.id());

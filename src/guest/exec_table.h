@@ -41,6 +41,8 @@ class ExecTable final : private Exec::Owner {
   enum class Purpose { normal, app, rehearsal };
 
   ExecTable(Reactor& reactor, Spawner& spawner, TenantState& state, UniqueFd null);
+  ExecTable(const ExecTable&) = delete;
+  ExecTable& operator=(const ExecTable&) = delete;
   ~ExecTable() override;
 
   const Site* site() const { return site_.get(); }
@@ -55,8 +57,6 @@ class ExecTable final : private Exec::Owner {
   const std::map<std::string, std::shared_ptr<Exec>>& all() const { return execs_; }
   // Kills everything it started.
   Result<> remove(const std::string& id);
-  // Ends whatever a rehearsal left.
-  void forget_rehearsal();
 
  private:
   void on_finished(Exec& exec) override;

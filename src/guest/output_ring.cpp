@@ -57,7 +57,7 @@ std::size_t OutputRing::reserve(std::size_t want) {
   want = std::min(want, limit_ - used);
   if (held() + want > buffer_.size() && !grow(held() + want)) {
     // No memory to grow into: give up replay before stopping the process.
-    if (held() + want > buffer_.size() && buffer_.size() > 0) {
+    if (held() + want > buffer_.size() && !buffer_.empty()) {
       const std::uint64_t keep = std::min<std::uint64_t>(buffer_.size() / 2, kReplay);
       if (sent_ > begin_ + keep) evict_to(sent_ - keep);
     }

@@ -36,7 +36,7 @@ class OutputRing {
   // What a reader that reconnects may have to be sent again: everything that can be between the
   // ring and its eyes, which is its HTTP/2 window and the write queue of the stream
   // (docs/agent-protocol.md promises 64 KiB).
-  static constexpr std::size_t kReplay = 448 * 1024;
+  static constexpr std::size_t kReplay = 448 * 1024UL;
 
   // `limit`: unsent bytes with `block`, all bytes held with `drop`.
   OutputRing(std::size_t limit, Overflow overflow, RingBudget& budget);
@@ -68,7 +68,7 @@ class OutputRing {
     std::uint64_t begin;
     wire::FrameType type;
   };
-  static constexpr std::size_t kFirstSize = 16 * 1024;
+  static constexpr std::size_t kFirstSize = 16 * 1024UL;
   static constexpr std::size_t kSegmentCost = sizeof(Segment);
 
   std::size_t held() const { return static_cast<std::size_t>(end_ - begin_); }

@@ -67,7 +67,7 @@ TEST(OutputRing, BlockStopsTheProducerUntilSent) {
 TEST(OutputRing, BlockNeverLosesWhatAReaderMayStillMiss) {
   RingBudget budget(64 << 20);
   OutputRing ring(1 << 20, Overflow::block, budget);
-  const std::string chunk(32 * 1024, 'y');
+  const std::string chunk(32 * 1024UL, 'y');
   std::uint64_t sent = 0;
   for (int i = 0; i < 500; ++i) {
     ASSERT_EQ(put(ring, FrameType::out, chunk), chunk.size());
@@ -80,7 +80,7 @@ TEST(OutputRing, BlockNeverLosesWhatAReaderMayStillMiss) {
 
 TEST(OutputRing, DropReportsTheGap) {
   RingBudget budget(64 << 20);
-  OutputRing ring(64 * 1024, Overflow::drop, budget);
+  OutputRing ring(64 * 1024UL, Overflow::drop, budget);
   std::string all;
   std::mt19937 random(7);
   for (int i = 0; i < 3000; ++i) {
@@ -97,8 +97,8 @@ TEST(OutputRing, DropReportsTheGap) {
 
 TEST(OutputRing, AlternatingSingleBytesStayBounded) {
   RingBudget budget(64 << 20);
-  OutputRing blocking(64 * 1024, Overflow::block, budget);
-  OutputRing dropping(64 * 1024, Overflow::drop, budget);
+  OutputRing blocking(64 * 1024UL, Overflow::block, budget);
+  OutputRing dropping(64 * 1024UL, Overflow::drop, budget);
   std::size_t taken = 0;
   for (int i = 0; i < 200'000; ++i) {
     const auto type = i % 2 == 0 ? FrameType::out : FrameType::err;

@@ -5,7 +5,7 @@
 
 namespace firebreak::guest {
 namespace {
-constexpr std::size_t kFramePayload = 32 * 1024;
+constexpr std::size_t kFramePayload = 32 * 1024UL;
 }
 
 OutputStream::OutputStream(std::shared_ptr<Exchange> exchange, std::shared_ptr<Exec> exec,

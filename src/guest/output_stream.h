@@ -15,6 +15,8 @@ class OutputStream final : public StreamHandler, private ExecView {
   // `announce`: begins with a `started` frame.
   OutputStream(std::shared_ptr<Exchange> exchange, std::shared_ptr<Exec> exec, std::uint64_t offset,
                bool announce);
+  OutputStream(const OutputStream&) = delete;
+  OutputStream& operator=(const OutputStream&) = delete;
   ~OutputStream() override;
 
   void on_data(std::string_view bytes) override { exchange_->consume(bytes.size()); }

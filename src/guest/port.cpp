@@ -9,9 +9,9 @@
 
 namespace firebreak::guest {
 namespace {
-constexpr std::size_t kReadSize = 64 * 1024;
+constexpr std::size_t kReadSize = 64 * 1024UL;
 constexpr int kReadsPerTurn = 64;
-constexpr std::size_t kRefillBelow = 32 * 1024;
+constexpr std::size_t kRefillBelow = 32 * 1024UL;
 constexpr std::chrono::milliseconds kRecheck{50};
 }  // namespace
 

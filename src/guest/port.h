@@ -23,6 +23,8 @@ class Port final : public Watcher, private wire::LinkDecoder::Sink {
   enum class Kind { virtio, socket };
 
   Port(Reactor& reactor, UniqueFd fd, Kind kind, Service& service, std::function<void()> on_gone);
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
   ~Port() override;
 
   Result<> start();

@@ -46,7 +46,7 @@ Result<> send_message(int fd, Message message, std::uint16_t type, std::uint16_t
 // Calls `each` for every message until the kernel says done (or acknowledges).
 template <class Each>
 Result<> receive(int fd, Each each) {
-  std::array<char, 32 * 1024> buffer;
+  std::array<char, 32 * 1024UL> buffer;
   for (;;) {
     const ssize_t n = ::recv(fd, buffer.data(), buffer.size(), 0);
     if (n < 0 && errno == EINTR) continue;

@@ -24,7 +24,7 @@
 namespace firebreak::guest {
 namespace {
 
-constexpr std::size_t kStackSize = 128 * 1024;
+constexpr std::size_t kStackSize = 128 * 1024UL;
 constexpr rlimit kOpenFiles{1024, 1048576};
 
 enum class Stage { setup, place, stdio, cwd, user, exec };

@@ -41,6 +41,8 @@ class Tenant final : private Watcher {
   // `cgroups` is empty outside of a guest.
   Tenant(Reactor& reactor, Spawner& spawner, ExecTable& execs, TenantState& state,
          std::optional<CgroupTree> cgroups);
+  Tenant(const Tenant&) = delete;
+  Tenant& operator=(const Tenant&) = delete;
   ~Tenant() override;
 
   Result<TenantHandles> create(const TenantSpec& spec);

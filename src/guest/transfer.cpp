@@ -3,7 +3,7 @@
 namespace firebreak::guest {
 namespace {
 
-constexpr std::size_t kPiece = 128 * 1024;
+constexpr std::size_t kPiece = 128 * 1024UL;
 
 // The stream owns the handler, jobs under way share the state behind it.
 template <class State>

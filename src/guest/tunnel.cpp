@@ -14,12 +14,14 @@ namespace {
 
 constexpr int kReadsPerTurn = 4;
 // Only the data thread has tunnels.
-std::array<char, 32 * 1024> g_scratch;  // NOLINT
+std::array<char, 32 * 1024UL> g_scratch;  // NOLINT
 
 class Tunnel final : public StreamHandler, private Watcher {
  public:
   Tunnel(Reactor& reactor, UniqueFd socket, std::shared_ptr<Exchange> exchange)
       : reactor_(reactor), socket_(std::move(socket)), exchange_(std::move(exchange)) {}
+  Tunnel(const Tunnel&) = delete;
+  Tunnel& operator=(const Tunnel&) = delete;
   ~Tunnel() override { close(); }
 
   Result<> start() {

@@ -102,6 +102,8 @@ class AgentClient {
   };
   // Adds the time and fresh entropy itself.
   net::Task<Result<>> wake(const Wake& wake, Deadline deadline);
+  // The wake path without a change, and a throw-away exec over the data port; the tenant is frozen
+  // and sees nothing of it.
   net::Task<Result<>> rehearse(Deadline deadline);
   // Returns how many outside sockets were destroyed.
   net::Task<Result<std::uint64_t>> freeze(bool destroy_sockets, bool sync, Deadline deadline);
@@ -137,6 +139,9 @@ class AgentClient {
   void close();
 
  private:
+  net::Task<Result<ExecResult>> run_at(std::string path, std::string spec, Deadline deadline,
+                                       std::size_t limit);
+
   std::shared_ptr<net::Channel> ctl_;
   std::shared_ptr<net::Channel> data_;
 };

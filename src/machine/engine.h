@@ -37,7 +37,7 @@ struct HostLimits {
   std::uint64_t memory_bytes = 0;
   std::uint32_t cpu_weight = 100;  // share under contention
   friend bool operator==(const HostLimits&, const HostLimits&) = default;
-  std::uint32_t cpu_percent = 0;   // ceiling: 100 = one CPU
+  std::uint32_t cpu_percent = 0;  // ceiling: 100 = one CPU
 };
 
 struct BootSpec {

@@ -1,15 +1,15 @@
 // The host's end of the channel against a peer made of the same wire parts, honest and hostile.
 #include "net/channel.h"
 
-#include <gtest/gtest.h>
+#include <functional>
+#include <set>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/local/connect_pair.hpp>
 #include <boost/asio/write.hpp>
-#include <functional>
-#include <set>
+#include <gtest/gtest.h>
 
 namespace firebreak::net {
 namespace {
@@ -21,7 +21,8 @@ using Socket = Channel::Socket;
 class Peer : public wire::H2Handler, public wire::LinkDecoder::Sink {
  public:
   using OnRequest = std::function<void(Peer&, wire::StreamId, const std::string& path)>;
-  Peer(Socket socket, OnRequest on_request) : socket_(std::move(socket)), on_request_(std::move(on_request)) {
+  Peer(Socket socket, OnRequest on_request)
+      : socket_(std::move(socket)), on_request_(std::move(on_request)) {
     buffer_.resize(16 * 1024);
     read();
   }
@@ -54,12 +55,13 @@ class Peer : public wire::H2Handler, public wire::LinkDecoder::Sink {
 
  private:
   void read() {
-    socket_.async_read_some(asio::buffer(buffer_), [this](boost::system::error_code ec, std::size_t n) {
-      if (ec) return;
-      decoder_.feed(std::span(buffer_.data(), n), *this);
-      if (session_) flush();
-      read();
-    });
+    socket_.async_read_some(asio::buffer(buffer_),
+                            [this](boost::system::error_code ec, std::size_t n) {
+                              if (ec) return;
+                              decoder_.feed(std::span(buffer_.data(), n), *this);
+                              if (session_) flush();
+                              read();
+                            });
   }
   void on_sync(const wire::Sync& sync) override {
     if (!answer_sync) return;
@@ -135,7 +137,9 @@ TEST_F(ChannelTest, CallsTravelBehindTheSync) {
 }
 
 TEST_F(ChannelTest, StaleBytesBeforeTheSyncAreDiscarded) {
-  Peer peer(std::move(guest_), [](Peer& self, wire::StreamId stream, const std::string&) { self.answer(stream, "ok"); });
+  Peer peer(std::move(guest_), [](Peer& self, wire::StreamId stream, const std::string&) {
+    self.answer(stream, "ok");
+  });
   std::string stale(100'000, 'x');
   wire::LinkEncoder encoder;
   encoder.sync({.version = 1, .nonce = {}}, stale);  // of an earlier connection
@@ -183,7 +187,8 @@ TEST_F(ChannelTest, GarbageAfterTheSyncIsATypedError) {
 }
 
 TEST_F(ChannelTest, GuestThatDisappearsFailsEveryWaiter) {
-  Peer peer(std::move(guest_), [](Peer& self, wire::StreamId, const std::string&) { self.close(); });
+  Peer peer(std::move(guest_),
+            [](Peer& self, wire::StreamId, const std::string&) { self.close(); });
   run([&]() -> Task<void> {
     auto channel = Channel::start(std::move(host_));
     auto reply = co_await channel->call("GET", "/", "", soon());
@@ -195,7 +200,8 @@ TEST_F(ChannelTest, GuestThatDisappearsFailsEveryWaiter) {
 TEST_F(ChannelTest, OversizedAnswerIsRefused) {
   Peer peer(std::move(guest_), [](Peer& self, wire::StreamId stream, const std::string&) {
     (void)self.session().respond(stream, {{":status", "200"}}, false);
-    // The peer's queue takes 256 KiB at a time; on_writable of the default handler drops the rest, so keep writing here.
+    // The peer's queue takes 256 KiB at a time; on_writable of the default handler drops the rest,
+    // so keep writing here.
     self.session().write(stream, std::string(256 * 1024, 'a'));
   });
   run([&]() -> Task<void> {
@@ -203,7 +209,8 @@ TEST_F(ChannelTest, OversizedAnswerIsRefused) {
     auto stream = channel->start("GET", "/", true);
     EXPECT_TRUE(stream.has_value());
     EXPECT_TRUE((co_await (*stream)->head(soon())).has_value());
-    // Nothing is read: what the guest may push is bounded by the stream's window, and another request still passes.
+    // Nothing is read: what the guest may push is bounded by the stream's window, and another
+    // request still passes.
     auto other = co_await channel->call("GET", "/other", "", Deadline::in(200ms));
     EXPECT_FALSE(other.has_value());
     EXPECT_EQ(other.error().code, Code::timeout);
@@ -214,7 +221,8 @@ TEST_F(ChannelTest, OversizedAnswerIsRefused) {
 
 TEST_F(ChannelTest, DestroyingAStreamCancelsItInTheGuest) {
   wire::StreamId seen = 0;
-  Peer peer(std::move(guest_), [&](Peer&, wire::StreamId stream, const std::string&) { seen = stream; });
+  Peer peer(std::move(guest_),
+            [&](Peer&, wire::StreamId stream, const std::string&) { seen = stream; });
   run([&]() -> Task<void> {
     auto channel = Channel::start(std::move(host_));
     {
@@ -223,7 +231,8 @@ TEST_F(ChannelTest, DestroyingAStreamCancelsItInTheGuest) {
       EXPECT_FALSE((co_await (*stream)->head(Deadline::in(100ms))).has_value());
     }
     Event pause(io_.get_executor());
-    for (int i = 0; i < 200 && !peer.reset_streams.contains(seen); ++i) co_await pause.wait(Deadline::in(5ms));
+    for (int i = 0; i < 200 && !peer.reset_streams.contains(seen); ++i)
+      co_await pause.wait(Deadline::in(5ms));
     EXPECT_TRUE(peer.reset_streams.contains(seen));
     channel->close();
   });

@@ -328,6 +328,7 @@ TEST_F(AgentNative, FinishedExecsAreForgottenOldestFirst) {
 TEST_F(AgentNative, ManyAtOnceAndTheLimit) {
   make_tenant();
   std::vector<std::string> ids;
+  ids.reserve(256);
   for (int i = 0; i < 256; ++i) ids.push_back(start(R"({"argv":["sleep","100"]})"));
   EXPECT_EQ(data_->call("POST", "/execs", R"({"argv":["true"]})").status, 429);
   for (const std::string& id : ids) EXPECT_EQ(data_->call("DELETE", "/execs/" + id).status, 200);
@@ -392,6 +393,16 @@ TEST_F(AgentNative, ACutUploadLeavesTheOldFile) {
   EXPECT_THAT(*names, testing::ElementsAre("f"));
 }
 
+TEST_F(AgentNative, AnErrorDoesNotWaitForTheBody) {
+  make_tenant();
+  for (int i = 0; i < 300; ++i) {
+    const auto up = data_->start("PUT", "/files?path=/no/such/file", "begun", false);
+    ASSERT_TRUE(data_->until([&] { return data_->reply(up).closed; })) << "after " << i;
+    EXPECT_EQ(data_->reply(up).status, 404);
+    EXPECT_EQ(data_->reply(up).error, 0U);
+  }
+}
+
 TEST_F(AgentNative, DirectoriesAndTar) {
   make_tenant();
   const auto at = [&](const std::string& name) { return percent_encode(dir_ + "/" + name); };
@@ -423,8 +434,8 @@ class EchoServer {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address);
-    ::listen(listener_.get(), 4);
+    EXPECT_EQ(::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    EXPECT_EQ(::listen(listener_.get(), 4), 0);
     socklen_t size = sizeof address;
     ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size);
     port_ = ntohs(address.sin_port);
@@ -449,7 +460,7 @@ class EchoServer {
         if (!sys::write_all(peer.get(), std::string_view(buffer, static_cast<std::size_t>(n))))
           break;
       }
-      (void)sys::write_all(peer.get(), std::string_view("bye"));
+      EXPECT_TRUE(sys::write_all(peer.get(), std::string_view("bye")));
     }
   }
   UniqueFd listener_;

@@ -11,7 +11,8 @@ using machine::fresh_identity;
 using testing_support::in_seconds;
 using testing_support::world;
 
-// Reads a line with a number, prints a mark and the number: stdout of the exec is what the client waits for.
+// Reads a line with a number, prints a mark and the number: stdout of the exec is what the client
+// waits for.
 constexpr const char* kContext = R"(
 import sys
 scope = {}
@@ -46,7 +47,9 @@ Task<Result<>> start_servers(Machine& machine) {
   // Both are up when the interpreter answers and the port accepts.
   FB_CO_TRY(co_await timed_context(machine, 0));
   ExecSpec wait;
-  wait.shell = "for i in $(seq 100); do python3 -c 'import socket; socket.create_connection((\"127.0.0.1\",7))' && exit 0; sleep 0.1; done; exit 1";
+  wait.shell =
+      "for i in $(seq 100); do python3 -c 'import socket; "
+      "socket.create_connection((\"127.0.0.1\",7))' && exit 0; sleep 0.1; done; exit 1";
   FB_CO_TRY_ASSIGN(auto waited, co_await machine.agent().run(wait, in_seconds(60)));
   if (waited.exit.exit_code != 0) co_return fail(Code::internal, "the echo server did not start");
   co_return Result<>();
@@ -55,7 +58,8 @@ Task<Result<>> start_servers(Machine& machine) {
 void print_phases(Report& report, const std::string& what, const machine::Phases& phases) {
   std::string line = "    " + what + ":";
   for (const machine::Phase& phase : phases)
-    line += " " + phase.name + " " + std::to_string(static_cast<double>(phase.took.count()) / 1000.0).substr(0, 6) + " ms,";
+    line += " " + phase.name + " " +
+            std::to_string(static_cast<double>(phase.took.count()) / 1000.0).substr(0, 6) + " ms,";
   line.pop_back();
   report.note(line);
 }
@@ -63,7 +67,8 @@ void print_phases(Report& report, const std::string& what, const machine::Phases
 }  // namespace
 
 Task<Result<std::shared_ptr<Snapshot>>> bench_snapshot(std::uint32_t memory_mib) {
-  return world().snapshot("bench-" + std::to_string(memory_mib), {.vcpus = 1, .memory_mib = memory_mib}, {}, start_servers);
+  return world().snapshot("bench-" + std::to_string(memory_mib),
+                          {.vcpus = 1, .memory_mib = memory_mib}, {}, start_servers);
 }
 
 Task<Result<double>> timed_true(Machine& machine) {
@@ -81,12 +86,15 @@ Task<Result<double>> timed_context(Machine& machine, int round) {
   const std::string line = "print(" + number + ")\n";
   const auto at = static_cast<std::uint64_t>(round);
   const Timer timer;
-  FB_CO_TRY(co_await machine.agent().exec_stdin("context", at * line.size(), line, false, in_seconds(60)));
-  FB_CO_TRY_ASSIGN(auto output, co_await machine.agent().exec_output("context", at * 5, in_seconds(60)));
+  FB_CO_TRY(co_await machine.agent().exec_stdin("context", at * line.size(), line, false,
+                                                in_seconds(60)));
+  FB_CO_TRY_ASSIGN(auto output,
+                   co_await machine.agent().exec_output("context", at * 5, in_seconds(60)));
   std::string seen;
   while (seen.size() < 5) {
     FB_CO_TRY_ASSIGN(auto frame, co_await output->next(in_seconds(60)));
-    if (!frame || frame->type == wire::FrameType::exit) co_return fail(Code::internal, "the interpreter ended: " + seen);
+    if (!frame || frame->type == wire::FrameType::exit)
+      co_return fail(Code::internal, "the interpreter ended: " + seen);
     seen += frame->payload;
   }
   if (seen != number + "\n") co_return fail(Code::internal, "wrong answer: " + seen);
@@ -94,19 +102,24 @@ Task<Result<double>> timed_context(Machine& machine, int round) {
 }
 
 Task<Result<std::unique_ptr<Machine>>> parked(std::shared_ptr<Snapshot> snapshot) {
-  FB_CO_TRY_ASSIGN(auto machine, co_await world().engine().restore(std::move(snapshot), {.id = world().next_id()}, in_seconds(120)));
+  FB_CO_TRY_ASSIGN(auto machine,
+                   co_await world().engine().restore(std::move(snapshot), {.id = world().next_id()},
+                                                     in_seconds(120)));
   FB_CO_TRY(co_await machine->rehearse(in_seconds(60)));
   FB_CO_TRY(co_await machine->park(in_seconds(10)));
   co_return std::move(machine);
 }
 
-Task<Result<>> bench_lifecycle(Report& report, std::shared_ptr<Snapshot> snapshot, const std::string& suffix, int count) {
-  Samples restore, restore_to_wake, suspend, resume, resume_exec, launch, launch_context, fork_pause;
+Task<Result<>> bench_lifecycle(Report& report, std::shared_ptr<Snapshot> snapshot,
+                               const std::string& suffix, int count) {
+  Samples restore, restore_to_wake, suspend, resume, resume_exec, launch, launch_context,
+      fork_pause;
   machine::Phases restore_phases, wake_phases, suspend_phases, resume_phases;
   for (int i = 0; i < count; ++i) {
     const std::string id = world().next_id();
     const Timer timer;
-    FB_CO_TRY_ASSIGN(auto machine, co_await world().engine().restore(snapshot, {.id = id}, in_seconds(120)));
+    FB_CO_TRY_ASSIGN(auto machine,
+                     co_await world().engine().restore(snapshot, {.id = id}, in_seconds(120)));
     restore_phases = machine->phases();
     FB_CO_TRY(co_await machine->wake(fresh_identity(id, 1), in_seconds(60)));
     wake_phases = machine->phases();
@@ -163,20 +176,21 @@ Task<Result<>> bench_lifecycle(Report& report, std::shared_ptr<Snapshot> snapsho
   co_return Result<>();
 }
 
-Task<Result<>> bench_dirty(Report& report, std::shared_ptr<Snapshot> snapshot, int megabytes, int count) {
+Task<Result<>> bench_dirty(Report& report, std::shared_ptr<Snapshot> snapshot, int megabytes,
+                           int count) {
   Samples suspend, resume;
   for (int i = 0; i < count; ++i) {
     FB_CO_TRY_ASSIGN(auto machine, co_await world().launch(snapshot));
     const std::string id = machine->id();
     if (megabytes > 4) {  // about 4 MB are changed by waking up alone
-      ExecSpec fill;
-      fill.shell = "mount -o remount,size=100% /dev/shm 2>/dev/null; head -c " + std::to_string(megabytes) + "M /dev/urandom > /root/../run/fill || exit 1; cat /run/fill > /dev/null";
       ExecSpec hold;
       hold.argv = {"/usr/bin/python3", "-u", "-c",
-                   "import os,time; b=os.urandom(1<<20)*" + std::to_string(megabytes) + "; print(len(b)); time.sleep(1e6)"};
+                   "import os,time; b=os.urandom(1<<20)*" + std::to_string(megabytes) +
+                       "; print(len(b)); time.sleep(1e6)"};
       hold.id = "hold";
       FB_CO_TRY(co_await machine->agent().start_exec(hold, in_seconds(60)));
-      FB_CO_TRY_ASSIGN(auto output, co_await machine->agent().exec_output("hold", 0, in_seconds(60)));
+      FB_CO_TRY_ASSIGN(auto output,
+                       co_await machine->agent().exec_output("hold", 0, in_seconds(60)));
       FB_CO_TRY(co_await output->next(in_seconds(120)));
     }
     const Timer suspend_timer;
@@ -242,11 +256,8 @@ Task<Result<>> bench_channel(Report& report, std::shared_ptr<Snapshot> snapshot)
     if (round == 1) report.value("channel_mb_s_from_guest", kMegabytes / timer.ms() * 1000, "MB/s");
   }
   ExecSpec sink;
-  sink.argv = {"/bin/cat"};
+  sink.shell = "cat > /dev/null";
   sink.with_stdin = true;
-  sink.drop_on_overflow = true;
-  sink.shell = "";
-  sink.argv = {"/bin/sh", "-c", "cat > /dev/null"};
   sink.id = "sink";
   FB_CO_TRY(co_await machine->agent().start_exec(sink, in_seconds(30)));
   const std::string chunk(std::size_t{kMegabytes} << 20, 'x');
@@ -261,7 +272,10 @@ Task<Result<>> bench_cold_boot(Report& report, int count) {
   machine::Phases phases;
   for (int i = 0; i < count; ++i) {
     const Timer timer;
-    machine::BootSpec spec{.id = world().next_id("boot"), .size = {.vcpus = 1, .memory_mib = 256}, .base_disk = world().base_disk(), .tenant = {}};
+    machine::BootSpec spec{.id = world().next_id("boot"),
+                           .size = {.vcpus = 1, .memory_mib = 256},
+                           .base_disk = world().base_disk(),
+                           .tenant = {}};
     FB_CO_TRY_ASSIGN(auto machine, co_await world().engine().boot(spec, in_seconds(120)));
     FB_CO_TRY(co_await timed_true(*machine));
     boot.add(timer.ms());

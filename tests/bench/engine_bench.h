@@ -13,8 +13,8 @@ using testing_support::Machine;
 using testing_support::Snapshot;
 using testing_support::Task;
 
-// The snapshot the benchmarks clone: our reaper as PID 1, a warm python interpreter that runs lines from its input (exec "context"),
-// an echo server on port 7.
+// The snapshot the benchmarks clone: our reaper as PID 1, a warm python interpreter that runs lines
+// from its input (exec "context"), an echo server on port 7.
 Task<Result<std::shared_ptr<Snapshot>>> bench_snapshot(std::uint32_t memory_mib);
 
 Task<Result<double>> timed_true(Machine& machine);
@@ -29,9 +29,11 @@ struct Counts {
   int execs = 30;
 };
 // restore, parked_launch, suspend, resume, fork_pause with `suffix` appended to the names.
-Task<Result<>> bench_lifecycle(Report& report, std::shared_ptr<Snapshot> snapshot, const std::string& suffix, int count);
+Task<Result<>> bench_lifecycle(Report& report, std::shared_ptr<Snapshot> snapshot,
+                               const std::string& suffix, int count);
 // Suspend and resume with so many MB changed.
-Task<Result<>> bench_dirty(Report& report, std::shared_ptr<Snapshot> snapshot, int megabytes, int count);
+Task<Result<>> bench_dirty(Report& report, std::shared_ptr<Snapshot> snapshot, int megabytes,
+                           int count);
 Task<Result<>> bench_exec(Report& report, std::shared_ptr<Snapshot> snapshot, int count);
 Task<Result<>> bench_channel(Report& report, std::shared_ptr<Snapshot> snapshot);
 Task<Result<>> bench_cold_boot(Report& report, int count);

@@ -1,9 +1,9 @@
 #include "bench/report.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
+
+#include <fmt/core.h>
 
 #include "base/sys.h"
 
@@ -19,9 +19,10 @@ double Samples::percentile(double p) const {
 
 void Report::time(const std::string& name, const Samples& samples) {
   times_[name] = samples;
-  json_[name] = json::object{{"p50", samples.p50()}, {"p95", samples.percentile(0.95)}, {"n", samples.count()}};
-  fmt::print("{:<34} p50 {:>9.2f} ms   p95 {:>9.2f} ms   n {}\n", name, samples.p50(), samples.percentile(0.95),
-             samples.count());
+  json_[name] = json::object{
+      {"p50", samples.p50()}, {"p95", samples.percentile(0.95)}, {"n", samples.count()}};
+  fmt::print("{:<34} p50 {:>9.2f} ms   p95 {:>9.2f} ms   n {}\n", name, samples.p50(),
+             samples.percentile(0.95), samples.count());
   std::fflush(stdout);
 }
 

@@ -1,4 +1,5 @@
-// Collects measurements; prints a table and writes build/bench.json. Times in milliseconds. One thread.
+// Collects measurements; prints a table and writes build/bench.json. Times in milliseconds. One
+// thread.
 #pragma once
 
 #include <chrono>
@@ -24,7 +25,8 @@ class Samples {
 class Timer {
  public:
   double ms() const {
-    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_).count();
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start_)
+        .count();
   }
 
  private:

@@ -1,12 +1,12 @@
 #include "support/world.h"
 
-#include <sys/prctl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -40,8 +40,9 @@ std::string join(const std::vector<std::string>& list) {
 }  // namespace
 
 std::string Leftovers::text() const {
-  return "machines " + join(machines) + " cgroups " + join(cgroups) + " uids " + join(uids) + " processes " +
-         join(processes) + " mounts " + join(mounts) + " namespaces " + join(namespaces);
+  return "machines " + join(machines) + " cgroups " + join(cgroups) + " uids " + join(uids) +
+         " processes " + join(processes) + " mounts " + join(mounts) + " namespaces " +
+         join(namespaces);
 }
 
 World::World()
@@ -111,9 +112,11 @@ std::string World::next_id(const std::string& prefix) {
 }
 
 Task<Result<std::shared_ptr<Snapshot>>> World::snapshot(std::string name, machine::Size size,
-                                                        machine::TenantSpec tenant, Prepare prepare) {
+                                                        machine::TenantSpec tenant,
+                                                        Prepare prepare) {
   if (auto known = snapshots_.find(name); known != snapshots_.end()) co_return known->second;
-  machine::BootSpec spec{.id = next_id("boot"), .size = size, .base_disk = base_disk(), .tenant = std::move(tenant)};
+  machine::BootSpec spec{
+      .id = next_id("boot"), .size = size, .base_disk = base_disk(), .tenant = std::move(tenant)};
   FB_CO_TRY_ASSIGN(auto booted, co_await engine_->boot(spec, in_seconds(300)));
   if (prepare) FB_CO_TRY(co_await prepare(*booted));
   const std::string directory = data_dir_ + "/snapshots/" + name;
@@ -129,7 +132,8 @@ Task<Result<std::shared_ptr<Snapshot>>> World::default_snapshot() {
 
 Task<Result<std::unique_ptr<Machine>>> World::launch(std::shared_ptr<Snapshot> snapshot) {
   const std::string id = next_id();
-  FB_CO_TRY_ASSIGN(auto machine, co_await engine_->restore(std::move(snapshot), {.id = id}, in_seconds(120)));
+  FB_CO_TRY_ASSIGN(auto machine,
+                   co_await engine_->restore(std::move(snapshot), {.id = id}, in_seconds(120)));
   FB_CO_TRY(co_await machine->wake(machine::fresh_identity(id, 1), in_seconds(60)));
   co_return std::move(machine);
 }

@@ -1,9 +1,7 @@
-// What VM tests and benchmarks share: an event loop, an engine on a fresh data directory, and snapshots made once per program.
-// Also counts what an engine leaves on the host. One thread.
+// What VM tests and benchmarks share: an event loop, an engine on a fresh data directory, and
+// snapshots made once per program. Also counts what an engine leaves on the host. One thread.
 #pragma once
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 #include <exception>
 #include <functional>
 #include <map>
@@ -11,6 +9,9 @@
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
 
 #include "machine/qemu/qemu_engine.h"
 #include "net/task.h"
@@ -29,7 +30,8 @@ inline Deadline in_seconds(int seconds) {
 struct Leftovers {
   std::vector<std::string> machines, cgroups, uids, processes, mounts, namespaces;
   bool empty() const {
-    return machines.empty() && cgroups.empty() && uids.empty() && processes.empty() && mounts.empty() && namespaces.empty();
+    return machines.empty() && cgroups.empty() && uids.empty() && processes.empty() &&
+           mounts.empty() && namespaces.empty();
   }
   std::string text() const;
 };
@@ -48,20 +50,22 @@ class World {
   std::string base_disk() const;
   net::asio::io_context& io() { return io_; }
 
-  // Runs the loop until the coroutine is done. An exception (an ASSERT in a coroutine cannot return) ends the program's test.
+  // Runs the loop until the coroutine is done. An exception (an ASSERT in a coroutine cannot
+  // return) ends the program's test.
   void run(const std::function<Task<void>()>& body);
 
-  // A snapshot of the base with our reaper as PID 1, made on first use and loaded once. `prepare` runs in the booted machine
-  // before the freeze; `name` distinguishes snapshots.
+  // A snapshot of the base with our reaper as PID 1, made on first use and loaded once. `prepare`
+  // runs in the booted machine before the freeze; `name` distinguishes snapshots.
   using Prepare = std::function<Task<Result<>>(Machine&)>;
-  Task<Result<std::shared_ptr<Snapshot>>> snapshot(std::string name, machine::Size size, machine::TenantSpec tenant,
-                                                   Prepare prepare);
+  Task<Result<std::shared_ptr<Snapshot>>> snapshot(std::string name, machine::Size size,
+                                                   machine::TenantSpec tenant, Prepare prepare);
   Task<Result<std::shared_ptr<Snapshot>>> default_snapshot();
   // A clone of it, restored and woken.
   Task<Result<std::unique_ptr<Machine>>> launch(std::shared_ptr<Snapshot> snapshot);
   std::string next_id(const std::string& prefix = "vm");
 
-  // What exists on the host that belongs to this engine; loaded snapshots and their holders do not count.
+  // What exists on the host that belongs to this engine; loaded snapshots and their holders do not
+  // count.
   Leftovers leftovers();
 
  private:

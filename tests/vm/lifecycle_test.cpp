@@ -1,4 +1,5 @@
-// The life of a machine: boot, snapshot, clone, wake, park, suspend, resume, fork, terminate, attach; and nothing left behind.
+// The life of a machine: boot, snapshot, clone, wake, park, suspend, resume, fork, terminate,
+// attach; and nothing left behind.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +25,8 @@ class Lifecycle : public testing::Test {
     spec.shell = std::move(command);
     FB_CO_TRY_ASSIGN(auto result, co_await machine.agent().run(spec, in_seconds(60)));
     if (result.exit.exit_code != 0)
-      co_return fail(Code::internal, "exit " + std::to_string(result.exit.exit_code.value_or(-1)) + ": " + result.err);
+      co_return fail(Code::internal, "exit " + std::to_string(result.exit.exit_code.value_or(-1)) +
+                                         ": " + result.err);
     co_return result.out;
   }
 };
@@ -43,7 +45,8 @@ TEST_F(Lifecycle, SuspendAndResumeKeepMemoryAndDisk) {
   run([]() -> Task<void> {
     CO_VALUE(auto snapshot, co_await world().default_snapshot());
     CO_VALUE(auto machine, co_await world().launch(snapshot));
-    CO_OK(co_await shell(*machine, "echo unsynced > /root/f; mkdir -p /dev/shm; echo memory > /dev/shm/m"));
+    CO_OK(co_await shell(*machine,
+                         "echo unsynced > /root/f; mkdir -p /dev/shm; echo memory > /dev/shm/m"));
     const std::string id = machine->id();
     CO_OK(co_await machine->suspend(in_seconds(30)));
     machine.reset();
@@ -58,7 +61,8 @@ TEST_F(Lifecycle, SuspendAndResumeKeepMemoryAndDisk) {
 TEST_F(Lifecycle, ParkedCloneWakes) {
   run([]() -> Task<void> {
     CO_VALUE(auto snapshot, co_await world().default_snapshot());
-    CO_VALUE(auto machine, co_await world().engine().restore(snapshot, {.id = "parked"}, in_seconds(60)));
+    CO_VALUE(auto machine,
+             co_await world().engine().restore(snapshot, {.id = "parked"}, in_seconds(60)));
     CO_OK(co_await machine->rehearse(in_seconds(60)));
     CO_OK(co_await machine->park(in_seconds(10)));
     CO_OK(co_await machine->unpark(machine::fresh_identity("parked", 1), in_seconds(30)));
@@ -78,7 +82,9 @@ TEST_F(Lifecycle, ForkedChildrenStartFromTheParentsMomentAndDiverge) {
     for (const std::string id : {"child-a", "child-b"}) {
       CO_VALUE(auto child, co_await world().engine().resume(id, in_seconds(60)));
       CO_OK(co_await child->wake(machine::fresh_identity(id, 2), in_seconds(30)));
-      CO_VALUE(const std::string out, co_await shell(*child, "cat /root/f /dev/shm/m; hostname; echo child > /root/f; sync"));
+      CO_VALUE(
+          const std::string out,
+          co_await shell(*child, "cat /root/f /dev/shm/m; hostname; echo child > /root/f; sync"));
       EXPECT_EQ(out, "common\nram\n" + id + "\n");
       CO_OK(co_await child->terminate(in_seconds(10)));
     }

@@ -45,7 +45,8 @@ Result<std::uint64_t> inode_of(int fd) {
 
 }  // namespace
 
-Result<> start_holder(const std::string& program, const std::string& directory, const RamImage& ram) {
+Result<> start_holder(const std::string& program, const std::string& directory,
+                      const RamImage& ram) {
   FB_TRY_ASSIGN(const std::uint64_t inode, inode_of(ram.fd()));
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);

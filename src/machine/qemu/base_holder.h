@@ -1,5 +1,6 @@
-// A tiny process that keeps a snapshot's RAM alive while daemons come and go: no capabilities, no input, nothing but the descriptor.
-// The RAM is never taken back from a QEMU (an escaped guest could offer its own). Blocking functions; any thread.
+// A tiny process that keeps a snapshot's RAM alive while daemons come and go: no capabilities, no
+// input, nothing but the descriptor. The RAM is never taken back from a QEMU (an escaped guest
+// could offer its own). Blocking functions; any thread.
 #pragma once
 
 #include <optional>
@@ -11,8 +12,10 @@
 namespace firebreak::machine {
 
 // Starts the holder and notes it in `directory`/holder.json.
-Result<> start_holder(const std::string& program, const std::string& directory, const RamImage& ram);
-// The RAM kept by the holder noted there; nullopt when there is none that can be verified (pid start time, inode, seals, size).
+Result<> start_holder(const std::string& program, const std::string& directory,
+                      const RamImage& ram);
+// The RAM kept by the holder noted there; nullopt when there is none that can be verified (pid
+// start time, inode, seals, size).
 std::optional<RamImage> adopt_from_holder(const std::string& directory, std::uint64_t size);
 // Ends it, if it is there.
 void stop_holder(const std::string& directory, Deadline deadline);

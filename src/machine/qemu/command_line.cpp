@@ -71,13 +71,18 @@ void append_disks(const CommandLine& line, std::vector<std::string>& args) {
 }
 
 std::string kernel_command_line(const CommandLine& line) {
+  // No transparent huge pages: zeroing one would copy 2 MiB of the shared RAM. Expedited RCU:
+  // freezing waits for it.
   std::string text =
       "quiet loglevel=3 console=ttyS0 panic=-1 reboot=t no_timer_check tsc=reliable "
-      "apparmor=0 selinux=0 audit=0 random.trust_cpu=on cgroup_no_v1=all";
+      "random.trust_cpu=on "
+      "lsm=landlock audit=0 nowatchdog cgroup_no_v1=all transparent_hugepage=madvise "
+      "rcupdate.rcu_expedited=1";
   // Emulated, the clock rate cannot be measured reliably (boots hang), and the guest's own
   // mitigations cost address-space switches without a CPU of its own to protect.
   if (line.accelerator == Accelerator::tcg)
-    text += " mitigations=off tsc_early_khz=" + number(line.tsc_khz);
+    text +=
+        " mitigations=off norandmaps init_on_alloc=0 psi=0 tsc_early_khz=" + number(line.tsc_khz);
   return text;
 }
 

@@ -68,7 +68,8 @@ class MachineHost {
 
   // The key that a snapshot of this size made here and now has.
   SnapshotKey key(const Size& size) const;
-  // Empty when a snapshot with this key loads here (with the kept copy of an older QEMU if need be), else why not.
+  // Empty when a snapshot with this key loads here (with the kept copy of an older QEMU if need
+  // be), else why not.
   std::string why_not_loadable(const SnapshotKey& key, const Size& size) const;
   CommandLine command_line(const Size& size, const std::vector<DiskLayer>& disks) const;
   // Everything a leak check compares with what should exist.

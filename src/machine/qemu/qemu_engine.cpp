@@ -13,23 +13,26 @@ Deadline repair_deadline() {
 
 // Names become directories and cgroups.
 Result<> check_id(const std::string& id) {
-  const bool fits = !id.empty() && id.size() <= 64 &&
-                    id.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") ==
-                        std::string::npos;
+  const bool fits =
+      !id.empty() && id.size() <= 64 &&
+      id.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") ==
+          std::string::npos;
   if (!fits) return fail(Code::invalid, "a machine's id has 1 to 64 letters, digits, '-' and '_'");
   return {};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<QemuEngine>> QemuEngine::create(EngineConfig config, net::asio::any_io_executor executor,
+Result<std::unique_ptr<QemuEngine>> QemuEngine::create(EngineConfig config,
+                                                       net::asio::any_io_executor executor,
                                                        net::asio::thread_pool& pool) {
   FB_TRY_ASSIGN(MachineHost host, MachineHost::open(std::move(config)));
   return std::unique_ptr<QemuEngine>(new QemuEngine(std::move(host), std::move(executor), pool));
 }
 
 net::Task<Error> QemuEngine::clean_up(std::string id, Error error) {
-  if (auto log = sys::read_file(host_.machine_dir(id) + "/qemu.log", 1 << 20); log && !log->empty()) {
+  if (auto log = sys::read_file(host_.machine_dir(id) + "/qemu.log", 1 << 20);
+      log && !log->empty()) {
     if (!error.detail.empty()) error.detail += "; ";
     error.detail += "qemu: " + (log->size() > 400 ? log->substr(log->size() - 400) : *log);
   }
@@ -56,7 +59,8 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::boot(BootSpec spec, Dead
     FB_TRY_ASSIGN(UniqueFd disk, sys::open(spec.base_disk, O_RDONLY));
     FB_TRY_ASSIGN(const std::uint64_t disk_bytes, sys::file_size(disk.get()));
     FB_TRY(host_.prepare(record, disk_bytes));
-    FB_TRY_ASSIGN(RamImage ram, RamImage::create(static_cast<std::uint64_t>(spec.size.memory_mib) << 20));
+    FB_TRY_ASSIGN(RamImage ram,
+                  RamImage::create(static_cast<std::uint64_t>(spec.size.memory_mib) << 20));
     FB_TRY_ASSIGN(UniqueFd kernel, sys::open(host_.config().kernel, O_RDONLY));
     FB_TRY_ASSIGN(UniqueFd initrd, sys::open(host_.config().initramfs, O_RDONLY));
     CommandLine line = host_.command_line(record.size, record.disks);
@@ -71,14 +75,16 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::boot(BootSpec spec, Dead
   auto started = co_await net::run_blocking(pool_, start);
   if (!started) co_return std::unexpected(co_await clean_up(spec.id, started.error()));
   watch.lap("spawn");
-  auto machine = std::make_unique<QemuMachine>(deps(), record, std::move(started->process), nullptr, std::move(started->ram));
+  auto machine = std::make_unique<QemuMachine>(deps(), record, std::move(started->process), nullptr,
+                                               std::move(started->ram));
   auto up = co_await machine->agent_ready(deadline);
   watch.lap("kernel");
   if (up) up = co_await machine->agent().start_tenant(spec.tenant, deadline);
   watch.lap("tenant");
   if (!up) {
     machine.reset();
-    co_return std::unexpected(co_await clean_up(spec.id, Error(fail(up.error(), "booting machine " + spec.id).error())));
+    co_return std::unexpected(
+        co_await clean_up(spec.id, Error(fail(up.error(), "booting machine " + spec.id).error())));
   }
   machine->set_phases(watch.phases());
   co_return std::move(machine);
@@ -92,12 +98,14 @@ net::Task<Result<std::shared_ptr<QemuSnapshot>>> QemuEngine::load_cached(std::st
   co_return loaded;
 }
 
-net::Task<Result<std::shared_ptr<Snapshot>>> QemuEngine::load(const std::string& directory, Deadline) {
+net::Task<Result<std::shared_ptr<Snapshot>>> QemuEngine::load(const std::string& directory,
+                                                              Deadline) {
   FB_CO_TRY_ASSIGN(auto loaded, co_await load_cached(directory));
   co_return std::shared_ptr<Snapshot>(std::move(loaded));
 }
 
-net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::restore(std::shared_ptr<Snapshot> snapshot, LaunchSpec spec,
+net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::restore(std::shared_ptr<Snapshot> snapshot,
+                                                                LaunchSpec spec,
                                                                 Deadline deadline) {
   FB_CO_TRY(check_id(spec.id));
   auto source = std::dynamic_pointer_cast<QemuSnapshot>(std::move(snapshot));
@@ -120,24 +128,26 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::restore(std::shared_ptr<
   auto started = co_await net::run_blocking(pool_, start);
   if (!started) co_return std::unexpected(co_await clean_up(spec.id, started.error()));
   watch.lap("spawn");
-  auto machine = std::make_unique<QemuMachine>(deps(), record, *std::move(started), source, std::nullopt);
+  auto machine =
+      std::make_unique<QemuMachine>(deps(), record, *std::move(started), source, std::nullopt);
   host_.faults().reach("connected");
   auto up = co_await machine->agent_ready(deadline);
   watch.lap("load");
   if (!up) {
     machine.reset();
-    co_return std::unexpected(co_await clean_up(spec.id, Error(fail(up.error(), "restoring machine " + spec.id).error())));
+    co_return std::unexpected(co_await clean_up(
+        spec.id, Error(fail(up.error(), "restoring machine " + spec.id).error())));
   }
   machine->set_phases(watch.phases());
   co_return std::move(machine);
 }
 
-net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::start_saved(MachineRecord record,
-                                                                       std::shared_ptr<QemuSnapshot> snapshot,
-                                                                       int saved_fd, Stopwatch& watch,
-                                                                       Deadline deadline) {
+net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::start_saved(
+    MachineRecord record, std::shared_ptr<QemuSnapshot> snapshot, int saved_fd, Stopwatch& watch,
+    Deadline deadline) {
   auto start = [&]() -> Result<StartedProcess> {
-    // From here on the saved state is spent unless the start fails before the CPUs run: its disk will change.
+    // From here on the saved state is spent unless the start fails before the CPUs run: its disk
+    // will change.
     if (::rename((host_.machine_dir(record.id) + "/saved").c_str(),
                  (host_.machine_dir(record.id) + "/resuming").c_str()) != 0)
       return fail_errno("rename of saved");
@@ -148,20 +158,23 @@ net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::start_saved(MachineR
   };
   FB_CO_TRY_ASSIGN(StartedProcess started, co_await net::run_blocking(pool_, start));
   watch.lap("spawn");
-  auto machine = std::make_unique<QemuMachine>(deps(), record, std::move(started), snapshot, std::nullopt);
+  auto machine =
+      std::make_unique<QemuMachine>(deps(), record, std::move(started), snapshot, std::nullopt);
   FB_CO_TRY(co_await machine->load_saved(saved_fd, deadline));
   watch.lap("load");
   host_.faults().reach("loaded");
   co_return machine;
 }
 
-net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string& id, Deadline deadline) {
+net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string& id,
+                                                               Deadline deadline) {
   FB_CO_TRY(check_id(id));
   Stopwatch watch;
   FB_CO_TRY_ASSIGN(MachineRecord record, host_.read_record(id));
   const std::string directory = host_.machine_dir(id);
   auto saved = sys::open(directory + "/saved", O_RDONLY);
-  if (!saved) co_return fail(Code::conflict, "machine " + id + " is not suspended", saved.error().message);
+  if (!saved)
+    co_return fail(Code::conflict, "machine " + id + " is not suspended", saved.error().message);
   FB_CO_TRY_ASSIGN(auto snapshot, co_await load_cached(record.snapshot));
   record.phase = MachinePhase::starting;
   watch.lap("find");
@@ -178,6 +191,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string
   }
   auto up = co_await (*machine)->start_cpus(deadline);
   ::unlink((directory + "/resuming").c_str());
+  host_.faults().reach("resumed");
   if (up) up = co_await (*machine)->agent_ready(deadline);
   watch.lap("agent");
   if (!up) co_return fail(up.error(), "resuming machine " + id);
@@ -185,7 +199,8 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string
   co_return *std::move(machine);
 }
 
-net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string& id, Deadline deadline) {
+net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string& id,
+                                                               Deadline deadline) {
   FB_CO_TRY(check_id(id));
   FB_CO_TRY_ASSIGN(const MachineRecord record, host_.read_record(id));
   const std::string directory = host_.machine_dir(id);
@@ -194,11 +209,14 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string
     (void)co_await net::run_blocking(pool_, end);
     co_return fail(Code::conflict, "machine " + id + " is suspended: resume it");
   }
-  if (record.snapshot.empty()) co_return fail(Code::conflict, "machine " + id + " was being built: discard it");
+  if (record.snapshot.empty())
+    co_return fail(Code::conflict, "machine " + id + " was being built: discard it");
   FB_CO_TRY_ASSIGN(auto snapshot, co_await load_cached(record.snapshot));
   auto connect = [&]() { return host_.connect(record); };
   FB_CO_TRY_ASSIGN(StartedProcess process, co_await net::run_blocking(pool_, connect));
-  auto machine = std::make_unique<QemuMachine>(deps(), record, std::move(process), snapshot, std::nullopt);
+  auto machine =
+      std::make_unique<QemuMachine>(deps(), record, std::move(process), snapshot, std::nullopt);
+  host_.faults().reach("attach.connected");
   if (record.phase == MachinePhase::parked) co_return std::move(machine);
   // A suspend or fork that was cut half-way left the CPUs stopped; what it had written is not used.
   ::unlink((directory + "/saved.new").c_str());
@@ -206,6 +224,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string
   FB_CO_TRY(co_await machine->qmp().ready(deadline));
   FB_CO_TRY(co_await machine->start_cpus(deadline));
   ::unlink((directory + "/resuming").c_str());
+  host_.faults().reach("attach.running");
   FB_CO_TRY(co_await machine->agent_ready(deadline));
   co_return std::move(machine);
 }

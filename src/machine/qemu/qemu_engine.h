@@ -1,4 +1,5 @@
-// The Engine on QEMU. Owned by whoever wires the program; keeps loaded snapshots findable for resume. One executor.
+// The Engine on QEMU. Owned by whoever wires the program; keeps loaded snapshots findable for
+// resume. One executor.
 #pragma once
 
 #include <map>
@@ -14,15 +15,19 @@ namespace firebreak::machine {
 class QemuEngine final : public Engine {
  public:
   // Prepares QEMU's runtime copy under the data directory; blocking.
-  static Result<std::unique_ptr<QemuEngine>> create(EngineConfig config, net::asio::any_io_executor executor,
+  static Result<std::unique_ptr<QemuEngine>> create(EngineConfig config,
+                                                    net::asio::any_io_executor executor,
                                                     net::asio::thread_pool& pool);
 
   net::Task<Result<std::unique_ptr<Machine>>> boot(BootSpec spec, Deadline deadline) override;
-  net::Task<Result<std::shared_ptr<Snapshot>>> load(const std::string& directory, Deadline deadline) override;
-  net::Task<Result<std::unique_ptr<Machine>>> restore(std::shared_ptr<Snapshot> snapshot, LaunchSpec spec,
-                                                      Deadline deadline) override;
-  net::Task<Result<std::unique_ptr<Machine>>> resume(const std::string& id, Deadline deadline) override;
-  net::Task<Result<std::unique_ptr<Machine>>> attach(const std::string& id, Deadline deadline) override;
+  net::Task<Result<std::shared_ptr<Snapshot>>> load(const std::string& directory,
+                                                    Deadline deadline) override;
+  net::Task<Result<std::unique_ptr<Machine>>> restore(std::shared_ptr<Snapshot> snapshot,
+                                                      LaunchSpec spec, Deadline deadline) override;
+  net::Task<Result<std::unique_ptr<Machine>>> resume(const std::string& id,
+                                                     Deadline deadline) override;
+  net::Task<Result<std::unique_ptr<Machine>>> attach(const std::string& id,
+                                                     Deadline deadline) override;
   net::Task<Result<>> discard(const std::string& id, Deadline deadline) override;
 
   MachineHost& host() { return host_; }
@@ -32,9 +37,9 @@ class QemuEngine final : public Engine {
       : host_(std::move(host)), executor_(std::move(executor)), pool_(pool) {}
   QemuDeps deps() { return {host_, executor_, pool_}; }
   net::Task<Result<std::shared_ptr<QemuSnapshot>>> load_cached(std::string directory);
-  net::Task<Result<std::unique_ptr<QemuMachine>>> start_saved(MachineRecord record,
-                                                             std::shared_ptr<QemuSnapshot> snapshot, int saved_fd,
-                                                             Stopwatch& watch, Deadline deadline);
+  net::Task<Result<std::unique_ptr<QemuMachine>>> start_saved(
+      MachineRecord record, std::shared_ptr<QemuSnapshot> snapshot, int saved_fd, Stopwatch& watch,
+      Deadline deadline);
   // Removes what a failed start left and passes the error on with the tail of QEMU's log.
   net::Task<Error> clean_up(std::string id, Error error);
 

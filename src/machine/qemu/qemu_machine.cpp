@@ -1,11 +1,11 @@
 #include "machine/qemu/qemu_machine.h"
 
+#include <algorithm>
+#include <thread>
+
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <thread>
 
 #include "base/sys.h"
 #include "machine/qemu/qcow2.h"
@@ -53,7 +53,8 @@ QemuMachine::~QemuMachine() {
 }
 
 Isolation QemuMachine::isolation() const {
-  return deps_.host.config().accelerator == Accelerator::kvm ? Isolation::hardware : Isolation::emulated;
+  return deps_.host.config().accelerator == Accelerator::kvm ? Isolation::hardware
+                                                             : Isolation::emulated;
 }
 
 std::string QemuMachine::log_tail() const {
@@ -64,8 +65,10 @@ std::string QemuMachine::log_tail() const {
 
 Result<> QemuMachine::check_clone(std::string_view doing) const {
   if (snapshot_ && record_.phase == MachinePhase::running) return {};
-  return fail(Code::conflict, "machine " + record_.id + " cannot be " + std::string(doing) + ": it is " +
-                                  (snapshot_ ? std::string(to_string(record_.phase)) : "not a clone of a snapshot"));
+  return fail(
+      Code::conflict,
+      "machine " + record_.id + " cannot be " + std::string(doing) + ": it is " +
+          (snapshot_ ? std::string(to_string(record_.phase)) : "not a clone of a snapshot"));
 }
 
 net::Task<Result<>> QemuMachine::agent_ready(Deadline deadline) {
@@ -91,8 +94,12 @@ net::Task<Result<>> QemuMachine::wake(const Identity& identity, Deadline deadlin
     FB_CO_TRY(co_await agent_.freeze(true, false, deadline));
     record_.forked = false;
   }
-  AgentClient::Wake wake{.hostname = identity.hostname, .machine_id = identity.machine_id, .generation = identity.generation};
+  AgentClient::Wake wake{.hostname = identity.hostname,
+                         .machine_id = identity.machine_id,
+                         .generation = identity.generation};
+  deps_.host.faults().reach("wake");
   FB_CO_TRY(co_await agent_.wake(wake, deadline));
+  deps_.host.faults().reach("woken");
   watch.lap("wake");
   record_.phase = MachinePhase::running;
   FB_CO_TRY(deps_.host.write_record(record_));
@@ -102,16 +109,19 @@ net::Task<Result<>> QemuMachine::wake(const Identity& identity, Deadline deadlin
 }
 
 net::Task<Result<>> QemuMachine::rehearse(Deadline deadline) {
-  // Over both ports, as the real launch: the paths that carry the first exec are warm as well.
+  deps_.host.faults().reach("rehearse");
   FB_CO_TRY(co_await agent_.rehearse(deadline));
-  FB_CO_TRY(co_await agent_.data_call("GET", "/execs", {}, deadline));
+  deps_.host.faults().reach("rehearsed");
   co_return Result<>();
 }
 
 net::Task<Result<>> QemuMachine::park(Deadline deadline) {
   if (record_.phase != MachinePhase::starting)
-    co_return fail(Code::conflict, "machine " + record_.id + " cannot be parked: it was woken already");
+    co_return fail(Code::conflict,
+                   "machine " + record_.id + " cannot be parked: it was woken already");
+  deps_.host.faults().reach("park");
   FB_CO_TRY(co_await stop_cpus(deadline));
+  deps_.host.faults().reach("parked");
   record_.phase = MachinePhase::parked;
   co_return deps_.host.write_record(record_);
 }
@@ -119,7 +129,9 @@ net::Task<Result<>> QemuMachine::park(Deadline deadline) {
 net::Task<Result<>> QemuMachine::unpark(const Identity& identity, Deadline deadline) {
   if (record_.phase != MachinePhase::parked)
     co_return fail(Code::conflict, "machine " + record_.id + " is not parked");
-  // The wake request may wait in the socket before the CPUs run: no need to wait for the monitor's answer.
+  deps_.host.faults().reach("unpark");
+  // The wake request may wait in the socket before the CPUs run: no need to wait for the monitor's
+  // answer.
   FB_CO_TRY(qmp_->post("cont", {}));
   co_return co_await wake(identity, deadline);
 }
@@ -130,7 +142,8 @@ Result<std::uint64_t> QemuMachine::submit_save_state(int fd) {
   const std::uint64_t set = next_fdset_++;
   FB_TRY_ASSIGN(const std::uint64_t added, qmp_->submit("add-fd", {{"fdset-id", set}}, fd));
   (void)added;
-  return qmp_->submit("xen-save-devices-state", {{"filename", "/dev/fdset/" + std::to_string(set)}, {"live", false}});
+  return qmp_->submit("xen-save-devices-state",
+                      {{"filename", "/dev/fdset/" + std::to_string(set)}, {"live", false}});
 }
 
 net::Task<Result<>> QemuMachine::freeze_and_stop(bool destroy_sockets, Deadline deadline) {
@@ -142,14 +155,16 @@ net::Task<Result<>> QemuMachine::freeze_and_stop(bool destroy_sockets, Deadline 
 }
 
 net::Task<void> QemuMachine::undo_freeze(Deadline deadline) {
-  // Best effort: if the guest cannot go on, its owner finds it dead or unresponsive and terminates it.
+  // Best effort: if the guest cannot go on, its owner finds it dead or unresponsive and terminates
+  // it.
   if (auto started = co_await start_cpus(deadline); started) (void)co_await agent_.thaw(deadline);
 }
 
 net::Task<Result<UniqueFd>> QemuMachine::save(const std::string& saved_path, Deadline deadline) {
   UniqueFd state(::memfd_create("firebreak-state", MFD_CLOEXEC));
   if (!state) co_return fail_errno("memfd_create");
-  FB_CO_TRY_ASSIGN(UniqueFd write_end, sys::open("/proc/self/fd/" + std::to_string(state.get()), O_WRONLY));
+  FB_CO_TRY_ASSIGN(UniqueFd write_end,
+                   sys::open("/proc/self/fd/" + std::to_string(state.get()), O_WRONLY));
   FB_CO_TRY_ASSIGN(const std::uint64_t saving, submit_save_state(write_end.get()));
 
   const pid_t pid = process_.id().pid;
@@ -171,7 +186,8 @@ net::Task<Result<UniqueFd>> QemuMachine::save(const std::string& saved_path, Dea
   deps_.host.faults().reach("state");
   FB_CO_TRY_ASSIGN(const std::string bytes, read_memfd(state.get()));
   auto write = [&]() {
-    return write_saved(saved_path, pid, found->address, base.size(), snapshot_->record().ram_sha256, found->runs, bytes);
+    return write_saved(saved_path, pid, found->address, base.size(), snapshot_->record().ram_sha256,
+                       found->runs, bytes);
   };
   auto saved = co_await blocking(write);
   deps_.host.faults().reach("saved");
@@ -187,7 +203,8 @@ net::Task<Result<>> QemuMachine::write_durably(UniqueFd saved, Deadline) {
     const int saved_result = ::fsync(saved.get());
     disk_sync.join();
     if (saved_result != 0 || disk_result != 0) return fail_errno("syncing the suspended machine");
-    if (::rename(path("saved.new").c_str(), path("saved").c_str()) != 0) return fail_errno("rename to saved");
+    if (::rename(path("saved.new").c_str(), path("saved").c_str()) != 0)
+      return fail_errno("rename to saved");
     return sys::fsync_dir(path("."));
   };
   co_return co_await blocking(sync);
@@ -204,7 +221,8 @@ net::Task<Result<>> QemuMachine::suspend(Deadline deadline) {
   } else {
     auto saved = co_await save(path("saved.new"), deadline);
     watch.lap("save");
-    done = saved ? co_await write_durably(*std::move(saved), deadline) : Result<>(std::unexpected(saved.error()));
+    done = saved ? co_await write_durably(*std::move(saved), deadline)
+                 : Result<>(std::unexpected(saved.error()));
     watch.lap("sync");
   }
   if (!done) {
@@ -244,9 +262,12 @@ net::Task<Result<>> QemuMachine::load_saved(int saved_fd, Deadline deadline) {
   FB_CO_TRY(co_await qmp_->execute("getfd", {{"fdname", "state"}}, deadline, state.get()));
   FB_CO_TRY(co_await qmp_->execute("migrate-incoming", {{"uri", "fd:state"}}, deadline));
   for (;;) {
-    FB_CO_TRY_ASSIGN(const json::value status, co_await qmp_->execute("query-status", {}, deadline));
-    const json::value* name = status.is_object() ? status.as_object().if_contains("status") : nullptr;
-    if (name == nullptr || !name->is_string()) co_return fail(Code::guest, "the monitor's status is not understood");
+    FB_CO_TRY_ASSIGN(const json::value status,
+                     co_await qmp_->execute("query-status", {}, deadline));
+    const json::value* name =
+        status.is_object() ? status.as_object().if_contains("status") : nullptr;
+    if (name == nullptr || !name->is_string())
+      co_return fail(Code::guest, "the monitor's status is not understood");
     if (name->as_string() != "inmigrate") co_return Result<>();
     // The load takes 2 to 3 ms; there is no event for it without another round trip.
     net::Event pause(deps_.executor);
@@ -261,10 +282,14 @@ net::Task<Result<>> QemuMachine::snapshot(const std::string& directory, Deadline
   if (!own_ram_) co_return fail(Code::conflict, "only a booted machine becomes a snapshot");
   Stopwatch watch;
   FB_CO_TRY(sys::mkdirs(directory, 0700));
+  FB_CO_TRY(co_await agent_.freeze(true, true, deadline));
+  // What a rehearsal reads from disk is then in the snapshot's page cache.
+  FB_CO_TRY(co_await rehearse(deadline));
   FB_CO_TRY(co_await freeze_and_stop(true, deadline));
   watch.lap("freeze");
   {
-    FB_CO_TRY_ASSIGN(UniqueFd state, sys::open(directory + "/state", O_WRONLY | O_CREAT | O_TRUNC, 0600));
+    FB_CO_TRY_ASSIGN(UniqueFd state,
+                     sys::open(directory + "/state", O_WRONLY | O_CREAT | O_TRUNC, 0600));
     FB_CO_TRY_ASSIGN(const std::uint64_t saving, submit_save_state(state.get()));
     auto answer = co_await qmp_->answer(saving, deadline);
     if (!answer) co_return fail(answer.error(), "saving the device state");
@@ -298,7 +323,8 @@ net::Task<Result<>> QemuMachine::switch_to_new_layer(Deadline deadline) {
   FB_CO_TRY(create_qcow2(layer.path, snapshot_->record().disk_bytes));
   FB_CO_TRY_ASSIGN(UniqueFd fresh, sys::open(layer.path, O_RDWR));
   FB_CO_TRY_ASSIGN(UniqueFd read_only, sys::open(record_.disks.back().path, O_RDONLY));
-  // QEMU reopens the old layer read-only, and takes the descriptor with fitting access from its set.
+  // QEMU reopens the old layer read-only, and takes the descriptor with fitting access from its
+  // set.
   FB_CO_TRY(co_await qmp_->execute("add-fd", {{"fdset-id", level}}, deadline, read_only.get()));
   FB_CO_TRY(co_await qmp_->execute("add-fd", {{"fdset-id", level + 1}}, deadline, fresh.get()));
   const json::object cache{{"direct", false}, {"no-flush", true}};
@@ -317,13 +343,16 @@ net::Task<Result<>> QemuMachine::switch_to_new_layer(Deadline deadline) {
                                     {"discard", "unmap"}},
                                    deadline));
   FB_CO_TRY(co_await qmp_->execute("blockdev-snapshot",
-                                   {{"node", disk_node(level - 1)}, {"overlay", disk_node(level)}}, deadline));
+                                   {{"node", disk_node(level - 1)}, {"overlay", disk_node(level)}},
+                                   deadline));
   record_.disks.push_back(layer);
   co_return deps_.host.write_record(record_);
 }
 
-// A suspended machine beside this one. Layers and memory are hard links: shared while anybody needs them.
-Result<> QemuMachine::write_child(const std::string& id, const std::vector<DiskLayer>& frozen_layers) {
+// A suspended machine beside this one. Layers and memory are hard links: shared while anybody needs
+// them.
+Result<> QemuMachine::write_child(const std::string& id,
+                                  const std::vector<DiskLayer>& frozen_layers) {
   MachineRecord child = record_;
   child.id = id;
   child.phase = MachinePhase::starting;
@@ -341,7 +370,8 @@ Result<> QemuMachine::write_child(const std::string& id, const std::vector<DiskL
     if (::link(layer.path.c_str(), link.c_str()) != 0) return fail_errno("link " + link);
     layer.path = link;
   }
-  if (::link(path("forked").c_str(), (directory + "/saved").c_str()) != 0) return fail_errno("link saved");
+  if (::link(path("forked").c_str(), (directory + "/saved").c_str()) != 0)
+    return fail_errno("link saved");
   FB_TRY(sys::replace_file(directory + "/machine.json", to_json_text(child)));
   return {};
 }
@@ -363,7 +393,9 @@ net::Task<Result<>> QemuMachine::fork(const std::vector<std::string>& ids, Deadl
   if (done) {
     auto write = [&]() -> Result<> {
       FB_TRY_ASSIGN(UniqueFd disk, sys::open(frozen_layers.back().path, O_RDONLY));
-      if (::fsync(saved->get()) != 0 || ::fsync(disk.get()) != 0) return fail_errno("syncing the fork");
+      if (::fsync(saved->get()) != 0 || ::fsync(disk.get()) != 0)
+        return fail_errno("syncing the fork");
+      deps_.host.faults().reach("fork.synced");
       for (const std::string& id : ids) FB_TRY(write_child(id, frozen_layers));
       return {};
     };
@@ -388,6 +420,7 @@ net::Task<Result<>> QemuMachine::fork(const std::vector<std::string>& ids, Deadl
 net::Task<Result<>> QemuMachine::terminate(Deadline deadline) {
   agent_.close();
   qmp_->close();
+  deps_.host.faults().reach("terminate");
   auto remove = [this, deadline]() { return deps_.host.remove(record_.id, deadline); };
   co_return co_await blocking(remove);
 }
@@ -395,13 +428,15 @@ net::Task<Result<>> QemuMachine::terminate(Deadline deadline) {
 net::Task<bool> QemuMachine::wait_exit(Deadline deadline) {
   auto copy = sys::dup(process_.pidfd());
   if (!copy) co_return !process_.running();
-  auto watch = std::make_shared<net::asio::posix::stream_descriptor>(deps_.executor, copy->release());
+  auto watch =
+      std::make_shared<net::asio::posix::stream_descriptor>(deps_.executor, copy->release());
   net::asio::steady_timer alarm(deps_.executor, deadline.at());
   alarm.async_wait([watch](boost::system::error_code ec) {
     boost::system::error_code ignored;
     if (!ec) watch->cancel(ignored);
   });
-  auto [ec] = co_await watch->async_wait(net::asio::posix::stream_descriptor::wait_read, net::kNoThrow);
+  auto [ec] =
+      co_await watch->async_wait(net::asio::posix::stream_descriptor::wait_read, net::kNoThrow);
   co_return !ec;
 }
 

@@ -1,11 +1,13 @@
-// One QEMU guest: its process, monitor and agent. Made by QemuEngine. Destroying the object closes the connections and leaves the
-// guest running; only terminate, suspend and snapshot end it. One executor.
+// One QEMU guest: its process, monitor and agent. Made by QemuEngine. Destroying the object closes
+// the connections and leaves the guest running; only terminate, suspend and snapshot end it. One
+// executor.
 #pragma once
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <memory>
 #include <optional>
 #include <string>
+
+#include <boost/asio/posix/stream_descriptor.hpp>
 
 #include "machine/engine.h"
 #include "machine/qemu/machine_host.h"
@@ -25,8 +27,8 @@ struct QemuDeps {
 
 class QemuMachine final : public Machine {
  public:
-  QemuMachine(QemuDeps deps, MachineRecord record, StartedProcess started, std::shared_ptr<QemuSnapshot> snapshot,
-              std::optional<RamImage> own_ram);
+  QemuMachine(QemuDeps deps, MachineRecord record, StartedProcess started,
+              std::shared_ptr<QemuSnapshot> snapshot, std::optional<RamImage> own_ram);
   ~QemuMachine() override;
   QemuMachine(const QemuMachine&) = delete;
   QemuMachine& operator=(const QemuMachine&) = delete;
@@ -39,7 +41,9 @@ class QemuMachine final : public Machine {
   const Phases& phases() const override { return phases_; }
   Qmp& qmp() { return *qmp_; }
   const MachineRecord& record() const { return record_; }
-  std::string path(const std::string& name) const { return deps_.host.machine_dir(record_.id) + "/" + name; }
+  std::string path(const std::string& name) const {
+    return deps_.host.machine_dir(record_.id) + "/" + name;
+  }
 
   net::Task<Result<>> wake(const Identity& identity, Deadline deadline) override;
   net::Task<Result<>> rehearse(Deadline deadline) override;

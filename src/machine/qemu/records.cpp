@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <tuple>
 
 #include "base/json.h"
@@ -10,6 +11,12 @@ namespace firebreak::machine {
 namespace {
 
 constexpr std::array kPhases{MachinePhase::starting, MachinePhase::running, MachinePhase::parked};
+
+std::uint32_t read_u32(JsonReader& reader, std::string_view name) {
+  const std::uint64_t value = reader.u64(name);
+  if (value > std::numeric_limits<std::uint32_t>::max()) reader.reject(name, "is too large");
+  return static_cast<std::uint32_t>(value);
+}
 
 json::array to_json(const std::vector<DiskLayer>& disks) {
   json::array out;
@@ -32,7 +39,9 @@ std::vector<DiskLayer> read_disks(JsonReader& reader) {
     JsonReader disk(item.as_object(), "disks.");
     DiskLayer layer;
     layer.path = disk.string("path");
-    layer.format = disk.string("format") == "raw" ? DiskFormat::raw : DiskFormat::qcow2;
+    const std::string format = disk.string("format");
+    if (format != "raw" && format != "qcow2") disk.reject("format", "must be raw or qcow2");
+    layer.format = format == "raw" ? DiskFormat::raw : DiskFormat::qcow2;
     layer.bytes = disk.u64("bytes");
     if (auto ok = disk.result(); !ok) reader.reject("disks", ok.error().message);
     disks.push_back(std::move(layer));
@@ -48,8 +57,8 @@ Size read_size(JsonReader& reader) {
   Size size;
   if (const json::object* object = reader.object("size", true)) {
     JsonReader members(*object, "size.");
-    size.vcpus = static_cast<std::uint32_t>(members.u64("vcpus"));
-    size.memory_mib = static_cast<std::uint32_t>(members.u64("memory_mib"));
+    size.vcpus = read_u32(members, "vcpus");
+    size.memory_mib = read_u32(members, "memory_mib");
     if (auto ok = members.result(); !ok) reader.reject("size", ok.error().message);
   }
   return size;
@@ -117,7 +126,9 @@ std::string describe_difference(const SnapshotKey& there, const SnapshotKey& her
        std::string(to_string(here.accelerator))},
       {"CPU model", there.cpu_model, here.cpu_model},
       {"device graph", there.device_graph, here.device_graph},
-      {"TSC rate (kHz)", number(there.tsc_khz), number(here.tsc_khz)},
+      {"TSC rate (kHz)",
+       number(same_tsc_rate(there.tsc_khz, here.tsc_khz) ? here.tsc_khz : there.tsc_khz),
+       number(here.tsc_khz)},
       {"agent protocol", number(there.agent_protocol), number(here.agent_protocol)},
   }};
   for (const auto& [name, a, b] : members)
@@ -197,12 +208,12 @@ Result<MachineRecord> parse_machine_record(std::string_view text) {
   if (const json::object* members = reader.object("limits", true)) {
     JsonReader limits(*members, "limits.");
     record.limits.memory_bytes = limits.u64("memory_bytes");
-    record.limits.cpu_weight = static_cast<std::uint32_t>(limits.u64("cpu_weight"));
-    record.limits.cpu_percent = static_cast<std::uint32_t>(limits.u64("cpu_percent"));
+    record.limits.cpu_weight = read_u32(limits, "cpu_weight");
+    record.limits.cpu_percent = read_u32(limits, "cpu_percent");
     if (auto ok = limits.result(); !ok) reader.reject("limits", ok.error().message);
   }
   record.disks = read_disks(reader);
-  record.uid = static_cast<std::uint32_t>(reader.u64("uid"));
+  record.uid = read_u32(reader, "uid");
   record.pid = reader.i64("pid");
   record.start_time = reader.u64("start_time");
   record.forked = reader.boolean_or("forked", false);

@@ -68,8 +68,12 @@ Result<std::vector<PageRun>> dirty_runs_by_scan(int pagemap, std::uint64_t addre
       append_run(
           runs, regions[static_cast<std::size_t>(i)].start - address,
           regions[static_cast<std::size_t>(i)].end - regions[static_cast<std::size_t>(i)].start);
-    if (arg.walk_end <= arg.start) break;
-    arg.start = arg.walk_end;
+    // The kernel's walk_end can lie before regions it has reported already (when they fill the
+    // vector exactly at the end of the range); these must not be taken twice.
+    const std::uint64_t reported = n > 0 ? regions[static_cast<std::size_t>(n) - 1].end : 0;
+    const std::uint64_t next = std::max(arg.walk_end, reported);
+    if (next <= arg.start) break;
+    arg.start = next;
   }
   return runs;
 }
@@ -220,8 +224,9 @@ Result<std::vector<PageRun>> dirty_runs_by_pagemap(pid_t pid, std::uint64_t addr
   return runs_from_pagemap(pagemap.get(), address, size);
 }
 
-Result<UniqueFd> write_saved(const std::string& path, pid_t pid, std::uint64_t address, std::uint64_t ram_size,
-                             const std::string& base_sha256, const std::vector<PageRun>& runs, std::string_view state) {
+Result<UniqueFd> write_saved(const std::string& path, pid_t pid, std::uint64_t address,
+                             std::uint64_t ram_size, const std::string& base_sha256,
+                             const std::vector<PageRun>& runs, std::string_view state) {
   FB_TRY_ASSIGN(UniqueFd file, sys::open(path, O_RDWR | O_CREAT | O_TRUNC, 0600));
   std::string head = table_of(runs);
   head += state;
@@ -232,10 +237,12 @@ Result<UniqueFd> write_saved(const std::string& path, pid_t pid, std::uint64_t a
   std::vector<std::byte> buffer(chunk_for(runs));
   RunCursor cursor(runs, address);
   std::uint64_t at = pages_offset;
-  for (auto ranges = cursor.next(buffer.size()); !ranges.empty(); ranges = cursor.next(buffer.size())) {
+  for (auto ranges = cursor.next(buffer.size()); !ranges.empty();
+       ranges = cursor.next(buffer.size())) {
     const std::size_t n = bytes_of(ranges);
     const iovec local{buffer.data(), n};
-    if (::process_vm_readv(pid, &local, 1, ranges.data(), ranges.size(), 0) != static_cast<ssize_t>(n))
+    if (::process_vm_readv(pid, &local, 1, ranges.data(), ranges.size(), 0) !=
+        static_cast<ssize_t>(n))
       return fail_errno("reading guest RAM");
     XXH3_128bits_update(sum.state, buffer.data(), n);
     FB_TRY(sys::pwrite_all(file.get(), std::span(buffer).first(n), at));
@@ -262,21 +269,24 @@ Result<SavedMemory> parse_saved(std::string_view bytes, std::uint64_t file_size)
   const std::uint64_t state_length = get_u64(bytes.data() + 24);
   saved.base_sha256 = bytes.substr(32, kShaBytes);
   saved.checksum = bytes.substr(32 + kShaBytes, kSumBytes);
-  if (count > kMaxRuns || state_length > kMaxState || bytes.size() - kFixed < count * 16 + state_length)
+  if (count > kMaxRuns || state_length > kMaxState ||
+      bytes.size() - kFixed < count * 16 + state_length)
     return damaged("it is cut");
   std::uint64_t last_end = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     const char* at = bytes.data() + kFixed + i * 16;
     const PageRun run{get_u64(at), get_u64(at + 8)};
-    if (run.length == 0 || run.offset % kPage != 0 || run.length % kPage != 0 || run.offset < last_end ||
-        run.offset > saved.ram_size || run.length > saved.ram_size - run.offset)
+    if (run.length == 0 || run.offset % kPage != 0 || run.length % kPage != 0 ||
+        run.offset < last_end || run.offset > saved.ram_size ||
+        run.length > saved.ram_size - run.offset)
       return damaged("a run is out of bounds");
     last_end = run.offset + run.length;
     saved.runs.push_back(run);
   }
   saved.state = bytes.substr(kFixed + count * 16, state_length);
   saved.pages_offset = align(kFixed + count * 16 + state_length);
-  if (count > 0 && file_size != saved.pages_offset + total_length(saved.runs)) return damaged("the pages are cut");
+  if (count > 0 && file_size != saved.pages_offset + total_length(saved.runs))
+    return damaged("the pages are cut");
   return saved;
 }
 
@@ -301,12 +311,14 @@ Result<> apply_saved(int fd, const SavedMemory& saved, pid_t pid, std::uint64_t 
   std::vector<std::byte> buffer(chunk_for(saved.runs));
   RunCursor cursor(saved.runs, address);
   std::uint64_t at = saved.pages_offset;
-  for (auto ranges = cursor.next(buffer.size()); !ranges.empty(); ranges = cursor.next(buffer.size())) {
+  for (auto ranges = cursor.next(buffer.size()); !ranges.empty();
+       ranges = cursor.next(buffer.size())) {
     const std::size_t n = bytes_of(ranges);
     FB_TRY(sys::pread_all(fd, std::span(buffer).first(n), at));
     XXH3_128bits_update(sum.state, buffer.data(), n);
     const iovec local{buffer.data(), n};
-    if (::process_vm_writev(pid, &local, 1, ranges.data(), ranges.size(), 0) != static_cast<ssize_t>(n))
+    if (::process_vm_writev(pid, &local, 1, ranges.data(), ranges.size(), 0) !=
+        static_cast<ssize_t>(n))
       return fail_errno("writing guest RAM");
     at += n;
   }

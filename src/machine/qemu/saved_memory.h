@@ -1,5 +1,6 @@
-// What a suspended clone is: the pages of its RAM that are no longer the base's, and its device state, in one checksummed file.
-// Written at suspend, put back at resume. Blocking functions on a stopped QEMU; any thread.
+// What a suspended clone is: the pages of its RAM that are no longer the base's, and its device
+// state, in one checksummed file. Written at suspend, put back at resume. Blocking functions on a
+// stopped QEMU; any thread.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +35,9 @@ Result<std::vector<PageRun>> dirty_runs_by_pagemap(pid_t pid, std::uint64_t addr
                                                    std::uint64_t size);
 
 // Writes runs and device state into a new file; not yet synced (the caller overlaps that).
-Result<UniqueFd> write_saved(const std::string& path, pid_t pid, std::uint64_t address, std::uint64_t ram_size,
-                             const std::string& base_sha256, const std::vector<PageRun>& runs, std::string_view state);
+Result<UniqueFd> write_saved(const std::string& path, pid_t pid, std::uint64_t address,
+                             std::uint64_t ram_size, const std::string& base_sha256,
+                             const std::vector<PageRun>& runs, std::string_view state);
 
 // A file as found on disk, without the pages.
 struct SavedMemory {
@@ -46,11 +48,13 @@ struct SavedMemory {
   std::uint64_t pages_offset = 0;
   std::string checksum;  // over runs, state and pages
 };
-// Reads and checks structure and bounds; Code::corrupt otherwise. The pages are checked by apply_saved.
+// Reads and checks structure and bounds; Code::corrupt otherwise. The pages are checked by
+// apply_saved.
 Result<SavedMemory> read_saved(int fd);
 // The pure part of it: everything before the pages.
 Result<SavedMemory> parse_saved(std::string_view bytes, std::uint64_t file_size);
-// Puts the pages into the process. Code::corrupt if the checksum does not match (the machine must then be killed).
+// Puts the pages into the process. Code::corrupt if the checksum does not match (the machine must
+// then be killed).
 Result<> apply_saved(int fd, const SavedMemory& saved, pid_t pid, std::uint64_t address);
 
 }  // namespace firebreak::machine

@@ -15,7 +15,8 @@ std::unexpected<Error> refused(const std::string& directory, const std::string& 
 
 }  // namespace
 
-Result<std::shared_ptr<QemuSnapshot>> QemuSnapshot::load(const MachineHost& host, const std::string& directory) {
+Result<std::shared_ptr<QemuSnapshot>> QemuSnapshot::load(const MachineHost& host,
+                                                         const std::string& directory) {
   auto text = sys::read_file(directory + "/snapshot.json");
   if (!text) return fail(text.error(), "loading a snapshot");
   FB_TRY_ASSIGN(SnapshotRecord record, parse_snapshot_record(*text));
@@ -36,8 +37,8 @@ Result<std::shared_ptr<QemuSnapshot>> QemuSnapshot::load(const MachineHost& host
   return std::make_shared<QemuSnapshot>(directory, std::move(record), std::move(ram));
 }
 
-Result<> write_snapshot(const MachineHost& host, const std::string& directory, const MachineRecord& machine, RamImage ram,
-                        std::uint64_t disk_bytes) {
+Result<> write_snapshot(const MachineHost& host, const std::string& directory,
+                        const MachineRecord& machine, RamImage ram, std::uint64_t disk_bytes) {
   FB_TRY(ram.seal());
   SnapshotRecord record;
   record.key = host.key(machine.size);
@@ -47,7 +48,8 @@ Result<> write_snapshot(const MachineHost& host, const std::string& directory, c
   FB_TRY_ASSIGN(record.state_sha256, sha256_file(directory + "/state"));
   record.disks = machine.disks;
   DiskLayer& own = record.disks.back();
-  if (::rename(own.path.c_str(), (directory + "/disk.qcow2").c_str()) != 0) return fail_errno("moving the disk");
+  if (::rename(own.path.c_str(), (directory + "/disk.qcow2").c_str()) != 0)
+    return fail_errno("moving the disk");
   own.path = directory + "/disk.qcow2";
   for (DiskLayer& disk : record.disks) {
     FB_TRY_ASSIGN(UniqueFd fd, sys::open(disk.path, O_RDONLY));

@@ -1,5 +1,5 @@
-// A snapshot on disk (RAM, device state, disk layers, record) and in memory (the sealed RAM that clones share). Shared by its
-// clones; immutable after load. Blocking functions; any thread.
+// A snapshot on disk (RAM, device state, disk layers, record) and in memory (the sealed RAM that
+// clones share). Shared by its clones; immutable after load. Blocking functions; any thread.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,8 @@ namespace firebreak::machine {
 class QemuSnapshot final : public Snapshot {
  public:
   // Checks everything that can be checked before a machine runs on it.
-  static Result<std::shared_ptr<QemuSnapshot>> load(const MachineHost& host, const std::string& directory);
+  static Result<std::shared_ptr<QemuSnapshot>> load(const MachineHost& host,
+                                                    const std::string& directory);
 
   QemuSnapshot(std::string directory, SnapshotRecord record, RamImage ram)
       : directory_(std::move(directory)), record_(std::move(record)), ram_(std::move(ram)) {}
@@ -32,9 +33,10 @@ class QemuSnapshot final : public Snapshot {
   RamImage ram_;
 };
 
-// Writes what a stopped machine became: seals and saves RAM, moves its disk, writes the record last. `ram` must have no mapping left.
-Result<> write_snapshot(const MachineHost& host, const std::string& directory, const MachineRecord& machine, RamImage ram,
-                        std::uint64_t disk_bytes);
+// Writes what a stopped machine became: seals and saves RAM, moves its disk, writes the record
+// last. `ram` must have no mapping left.
+Result<> write_snapshot(const MachineHost& host, const std::string& directory,
+                        const MachineRecord& machine, RamImage ram, std::uint64_t disk_bytes);
 
 // Ends the holder and removes the directory. No clone may be left.
 Result<> remove_snapshot(const std::string& directory, Deadline deadline);
