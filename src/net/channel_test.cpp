@@ -106,7 +106,7 @@ class ChannelTest : public testing::Test {
           co_await body();
           done = true;
         },
-        [](std::exception_ptr e) {
+        [](const std::exception_ptr& e) {
           if (e) std::rethrow_exception(e);
         });
     while (!done && io_.run_one_for(20s) > 0) {

@@ -41,8 +41,7 @@ std::string join(const std::vector<std::string>& list) {
 
 std::string Leftovers::text() const {
   return "machines " + join(machines) + " cgroups " + join(cgroups) + " uids " + join(uids) +
-         " processes " + join(processes) + " mounts " + join(mounts) + " namespaces " +
-         join(namespaces);
+         " processes " + join(processes) + " mounts " + join(mounts);
 }
 
 World::World()

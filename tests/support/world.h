@@ -28,10 +28,10 @@ inline Deadline in_seconds(int seconds) {
 }
 
 struct Leftovers {
-  std::vector<std::string> machines, cgroups, uids, processes, mounts, namespaces;
+  std::vector<std::string> machines, cgroups, uids, processes, mounts;
   bool empty() const {
     return machines.empty() && cgroups.empty() && uids.empty() && processes.empty() &&
-           mounts.empty() && namespaces.empty();
+           mounts.empty();
   }
   std::string text() const;
 };

@@ -1,4 +1,4 @@
-#include "agent_case.h"
+#include "vm/agent_case.h"
 
 #include <random>
 
@@ -6,17 +6,6 @@
 #include "machine/hash.h"
 
 namespace firebreak::testing_support {
-namespace {
-
-Task<Result<std::string>> succeed(Machine& machine, ExecSpec spec) {
-  FB_CO_TRY_ASSIGN(ExecResult result, co_await machine.agent().run(spec, patience()));
-  if (result.exit.exit_code == 0) co_return std::move(result.out);
-  const std::string how = result.exit.signal ? "signal " + std::to_string(*result.exit.signal)
-                                             : std::to_string(result.exit.exit_code.value_or(-1));
-  co_return fail(Code::internal, "exit " + how + ": " + result.out + result.err);
-}
-
-}  // namespace
 
 ExecSpec shell_spec(std::string command) {
   ExecSpec spec;
@@ -30,12 +19,11 @@ ExecSpec argv_spec(std::vector<std::string> argv) {
   return spec;
 }
 
-Task<Result<std::string>> shell(Machine& machine, std::string command) {
-  return succeed(machine, shell_spec(std::move(command)));
-}
-
 Task<Result<std::string>> python(Machine& machine, std::string program) {
-  return succeed(machine, argv_spec({"python3", "-c", std::move(program)}));
+  FB_CO_TRY_ASSIGN(ExecResult result,
+                   co_await machine.agent().run(argv_spec({"python3", "-c", program}), patience()));
+  if (result.exit.exit_code != 0) co_return fail(Code::internal, result.out + result.err);
+  co_return std::move(result.out);
 }
 
 Task<Result<Output>> read_all(ExecStream& stream) {
@@ -137,11 +125,6 @@ std::string numbers(int last) {
   std::string text;
   for (int i = 1; i <= last; ++i) text.append(std::to_string(i)).push_back('\n');
   return text;
-}
-
-void AgentCase::TearDown() {
-  const Leftovers left = world().leftovers();
-  EXPECT_TRUE(left.empty()) << left.text();
 }
 
 void AgentCase::with_clone(const Source& source, const Body& body) {

@@ -7,10 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <gtest/gtest.h>
-
-#include "support/expect.h"
-#include "support/world.h"
+#include "vm/vm_test.h"
 
 namespace firebreak::testing_support {
 
@@ -27,8 +24,7 @@ inline Deadline patience() {
 ExecSpec shell_spec(std::string command);
 ExecSpec argv_spec(std::vector<std::string> argv);
 
-// A script that ends with status 0; otherwise its stderr is the error.
-Task<Result<std::string>> shell(Machine& machine, std::string command);
+// As shell(): what a program wrote that ended with status 0.
 Task<Result<std::string>> python(Machine& machine, std::string program);
 
 struct Output {
@@ -59,10 +55,8 @@ std::string random_text(std::size_t size, unsigned seed);
 // "1\n2\n..." as seq(1) writes it.
 std::string numbers(int last);
 
-class AgentCase : public testing::Test {
+class AgentCase : public VmTest {
  protected:
-  void TearDown() override;
-
   using Source = std::function<Task<Result<std::shared_ptr<Snapshot>>>()>;
   using Body = std::function<Task<void>(std::unique_ptr<Machine>& machine)>;
   // A fresh clone; it is terminated however the body ends. The body may replace it.

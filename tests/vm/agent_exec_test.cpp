@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "agent_case.h"
+#include "vm/agent_case.h"
 
 namespace firebreak::testing_support {
 namespace {

@@ -4,13 +4,20 @@
 
 #include <gmock/gmock.h>
 
-#include "agent_case.h"
 #include "base/text.h"
+#include "vm/agent_case.h"
 
 namespace firebreak::testing_support {
 namespace {
 
-class AgentReattach : public AgentCase {};
+class AgentReattach : public AgentCase {
+ protected:
+  void TearDown() override {
+    engines_.clear();
+    AgentCase::TearDown();
+  }
+  std::vector<std::unique_ptr<machine::QemuEngine>> engines_;  // outlive the machines they found
+};
 
 // Reads at least `bytes` more.
 Task<Result<>> read_some(ExecStream& stream, std::string& seen, std::size_t bytes) {
@@ -25,11 +32,10 @@ Task<Result<>> read_some(ExecStream& stream, std::string& seen, std::size_t byte
 }
 
 TEST_F(AgentReattach, ByAnotherDaemonInTheMiddleOfMuchOutput) {
-  with_clone([](std::unique_ptr<Machine>& machine) -> Task<void> {
+  with_clone([this](std::unique_ptr<Machine>& machine) -> Task<void> {
     const std::string vm = machine->id();
     const ExecSpec spec = shell_spec("seq 1 900000");
     CO_VALUE(const std::string id, co_await machine->agent().start_exec(spec, patience()));
-    std::vector<std::unique_ptr<machine::QemuEngine>> engines;
     std::string seen;
     for (const std::size_t bytes : {1000, 70'000, 600'000, 1'500'000}) {
       {
@@ -42,8 +48,8 @@ TEST_F(AgentReattach, ByAnotherDaemonInTheMiddleOfMuchOutput) {
         EXPECT_FALSE(cut);
       }
       machine.reset();
-      engines.push_back(world().another_engine());
-      CO_VALUE(machine, co_await engines.back()->attach(vm, patience()));
+      engines_.push_back(world().another_engine());
+      CO_VALUE(machine, co_await engines_.back()->attach(vm, patience()));
     }
     CO_VALUE(auto stream, co_await machine->agent().exec_output(id, seen.size(), patience()));
     CO_VALUE(const Output rest, co_await read_all(*stream));
@@ -53,7 +59,6 @@ TEST_F(AgentReattach, ByAnotherDaemonInTheMiddleOfMuchOutput) {
     const std::string expected = numbers(900'000);
     EXPECT_EQ(seen.size(), expected.size());
     EXPECT_TRUE(seen == expected);
-    CO_OK(co_await machine->terminate(in_seconds(10)));
   });
 }
 
@@ -69,7 +74,7 @@ TEST_F(AgentReattach, AcrossSuspendAndResume) {
     std::string seen;
     for (std::uint64_t generation = 2; generation < 4; ++generation) {
       CO_VALUE(auto stream, co_await machine->agent().exec_output(id, seen.size(), patience()));
-      CO_OK(co_await read_some(*stream, seen, 20'000));
+      CO_OK(co_await read_some(*stream, seen, 6000));
       CO_OK(co_await machine->suspend(in_seconds(60)));
       stream.reset();
       machine.reset();
@@ -77,7 +82,7 @@ TEST_F(AgentReattach, AcrossSuspendAndResume) {
       CO_OK(co_await machine->wake(machine::fresh_identity(vm, generation), in_seconds(60)));
     }
     CO_VALUE(auto stream, co_await machine->agent().exec_output(id, seen.size(), patience()));
-    CO_OK(co_await read_some(*stream, seen, 20'000));
+    CO_OK(co_await read_some(*stream, seen, 6000));
     CO_OK(co_await shell(*machine, "touch /tmp/stop"));
     CO_VALUE(const Output rest, co_await read_all(*stream));
     seen += rest.out;

@@ -95,6 +95,28 @@ TEST_F(Damage, AfterAFailedForkTheMachineGoesOnAndNoChildIsLeft) {
   });
 }
 
+TEST_F(Damage, ATakenNameIsRefusedAndItsOwnerIsNotTouched) {
+  run([]() -> Task<void> {
+    CO_VALUE(auto snapshot, co_await world().default_snapshot());
+    CO_VALUE(auto machine, co_await world().launch(snapshot));
+    const std::string id = machine->id();
+    const auto again = co_await world().engine().restore(snapshot, {.id = id}, in_seconds(30));
+    EXPECT_FALSE(again);
+    EXPECT_EQ(again.error().code, Code::conflict) << again.error().text();
+    CO_OK(co_await shell(*machine, "true"));
+    const auto booted = co_await world().engine().boot({.id = id, .base_disk = world().base_disk()},
+                                                       in_seconds(30));
+    EXPECT_FALSE(booted);
+    EXPECT_EQ(booted.error().code, Code::conflict) << booted.error().text();
+    CO_OK(co_await shell(*machine, "true"));
+    CO_OK(co_await machine->suspend(in_seconds(60)));
+    const auto over = co_await world().engine().restore(snapshot, {.id = id}, in_seconds(30));
+    EXPECT_FALSE(over);
+    CO_VALUE(machine, co_await world().engine().resume(id, in_seconds(60)));
+    CO_OK(co_await machine->terminate(in_seconds(20)));
+  });
+}
+
 TEST_F(Damage, MissingLayerOfTheSnapshotIsNamed) {
   run([]() -> Task<void> {
     CO_VALUE(auto snapshot, co_await world().default_snapshot());
@@ -270,7 +292,10 @@ class FullDisk : public Damage {
     FB_CO_TRY_ASSIGN(auto ours, co_await world().default_snapshot());
     FB_CO_TRY_ASSIGN(auto snapshot, co_await engine_->load(ours->directory(), in_seconds(60)));
     FB_CO_TRY_ASSIGN(auto machine, co_await engine_->restore(snapshot, {.id = id}, in_seconds(60)));
-    FB_CO_TRY(co_await machine->wake(fresh_identity(id, 1), in_seconds(60)));
+    if (auto woken = co_await machine->wake(fresh_identity(id, 1), in_seconds(60)); !woken) {
+      FB_CO_TRY(co_await machine->terminate(in_seconds(20)));
+      co_return std::unexpected(woken.error());
+    }
     co_return std::move(machine);
   }
 
@@ -382,9 +407,10 @@ TEST_F(GuestCrash, KillingEverythingLeavesTheAgent) {
   run([]() -> Task<void> {
     CO_VALUE(auto machine, co_await launch());
     EXPECT_FALSE(co_await shell(*machine, "echo i > /proc/sysrq-trigger; sleep 100"));
-    const auto health = co_await machine->agent().health(in_seconds(20));
-    EXPECT_TRUE(health) << health.error().text();
-    if (health) EXPECT_EQ(health->tenant, "exited");
+    for (const Deadline deadline = in_seconds(20);;) {
+      CO_VALUE(const auto health, co_await machine->agent().health(deadline));
+      if (health.tenant == "exited") break;
+    }
     CO_OK(co_await machine->terminate(in_seconds(20)));
   });
 }

@@ -146,6 +146,8 @@ Task<Result<std::uint64_t>> samples_taken(Machine& machine) {
 }
 
 Task<Result<SamplerReport>> sampler_report(Machine& machine, Probe& probe) {
+  // It takes a sample between two answers: after a wake there is one to report.
+  FB_CO_TRY(co_await probe.ask(machine, ""));
   FB_CO_TRY_ASSIGN(const json::value value,
                    co_await probe.ask(machine, "result = [total, crossings, identity_changes]"));
   const json::array& parts = value.as_array();

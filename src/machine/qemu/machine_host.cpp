@@ -54,6 +54,18 @@ Result<UniqueFd> connect_to(const std::string& directory, std::string_view name)
   return fd;
 }
 
+std::vector<JailedProcess> processes_of(const Cgroup& cgroup) {
+  std::vector<JailedProcess> processes;
+  const auto pids = cgroup.processes();
+  if (!pids) return processes;
+  for (const pid_t pid : *pids) {
+    const auto id = identify(pid);
+    if (!id) continue;
+    if (auto process = adopt(*id)) processes.push_back(*std::move(process));
+  }
+  return processes;
+}
+
 }  // namespace
 
 std::uint64_t measure_tsc_khz() {
@@ -80,6 +92,20 @@ Result<MachineHost> MachineHost::open(EngineConfig config) {
   FB_TRY_ASSIGN(RuntimeRoot runtime, prepare_runtime_root(config.data_dir));
   FB_TRY_ASSIGN(UidPool uids, UidPool::open(config.data_dir, config.uids));
   return MachineHost(std::move(config), std::move(runtime), std::move(uids));
+}
+
+Result<> MachineHost::check_id(const std::string& id) {
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
+  if (!id.empty() && id.size() <= 64 && id.find_first_not_of(kAllowed) == std::string::npos)
+    return {};
+  return fail(Code::invalid, "a machine's id has 1 to 64 letters, digits, '-' and '_'");
+}
+
+Result<> MachineHost::check_new(const std::string& id) const {
+  FB_TRY(check_id(id));
+  if (sys::exists(machine_dir(id))) return fail(Code::conflict, "machine " + id + " exists already");
+  return {};
 }
 
 Result<MachineRecord> MachineHost::read_record(const std::string& id) const {
@@ -192,11 +218,15 @@ Result<StartedProcess> MachineHost::start(MachineRecord& record, const CommandLi
 
 Result<StartedProcess> MachineHost::connect(const MachineRecord& record) {
   const std::string directory = machine_dir(record.id);
-  FB_TRY_ASSIGN(JailedProcess process, adopt({static_cast<pid_t>(record.pid), record.start_time}));
+  auto process = adopt({static_cast<pid_t>(record.pid), record.start_time});
+  if (!process) {
+    return fail(Code::unavailable, "the process of machine " + record.id + " has ended",
+                process.error().text());
+  }
   FB_TRY_ASSIGN(UniqueFd qmp, connect_to(directory, kSockets[0]));
   FB_TRY_ASSIGN(UniqueFd ctl, connect_to(directory, kSockets[1]));
   FB_TRY_ASSIGN(UniqueFd data, connect_to(directory, kSockets[2]));
-  return StartedProcess{std::move(process), std::move(qmp), std::move(ctl), std::move(data)};
+  return StartedProcess{*std::move(process), std::move(qmp), std::move(ctl), std::move(data)};
 }
 
 Result<> MachineHost::stop_process(const MachineRecord& record, Deadline deadline) {
@@ -214,7 +244,12 @@ Result<> MachineHost::stop_process(const MachineRecord& record, Deadline deadlin
       ::waitpid(id.pid, nullptr, WNOHANG);
     }
   }
-  if (auto cgroup = cgroups_.open(record.id)) note(cgroup->destroy(deadline));
+  if (auto cgroup = cgroups_.open(record.id)) {
+    const std::vector<JailedProcess> members = processes_of(*cgroup);
+    note(cgroup->destroy(deadline));
+    // What was our child counts as a process of its uid until it is reaped.
+    for (const JailedProcess& member : members) (void)member.wait(deadline);
+  }
   for (std::string_view name : kSockets)
     ::unlink((machine_dir(record.id) + "/" + std::string(name) + ".sock").c_str());
   return first;

@@ -44,6 +44,10 @@ class MachineHost {
   std::uint64_t tsc_khz() const { return tsc_khz_; }
   FaultPoints& faults() { return faults_; }
 
+  // Names become directories and cgroups: 1 to 64 letters, digits, '-' and '_'.
+  static Result<> check_id(const std::string& id);
+  // The same, and no machine has it: Code::conflict.
+  Result<> check_new(const std::string& id) const;
   std::string machine_dir(const std::string& id) const {
     return config_.data_dir + "/machines/" + id;
   }

@@ -11,16 +11,6 @@ Deadline repair_deadline() {
   return Deadline::in(std::chrono::seconds(10));
 }
 
-// Names become directories and cgroups.
-Result<> check_id(const std::string& id) {
-  const bool fits =
-      !id.empty() && id.size() <= 64 &&
-      id.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") ==
-          std::string::npos;
-  if (!fits) return fail(Code::invalid, "a machine's id has 1 to 64 letters, digits, '-' and '_'");
-  return {};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<QemuEngine>> QemuEngine::create(EngineConfig config,
@@ -42,7 +32,7 @@ net::Task<Error> QemuEngine::clean_up(std::string id, Error error) {
 }
 
 net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::boot(BootSpec spec, Deadline deadline) {
-  FB_CO_TRY(check_id(spec.id));
+  FB_CO_TRY(host_.check_new(spec.id));
   Stopwatch watch;
   MachineRecord record;
   record.id = spec.id;
@@ -107,7 +97,7 @@ net::Task<Result<std::shared_ptr<Snapshot>>> QemuEngine::load(const std::string&
 net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::restore(std::shared_ptr<Snapshot> snapshot,
                                                                 LaunchSpec spec,
                                                                 Deadline deadline) {
-  FB_CO_TRY(check_id(spec.id));
+  FB_CO_TRY(host_.check_new(spec.id));
   auto source = std::dynamic_pointer_cast<QemuSnapshot>(std::move(snapshot));
   if (!source) co_return fail(Code::invalid, "the snapshot belongs to another engine");
   Stopwatch watch;
@@ -168,7 +158,7 @@ net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::start_saved(
 
 net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string& id,
                                                                Deadline deadline) {
-  FB_CO_TRY(check_id(id));
+  FB_CO_TRY(MachineHost::check_id(id));
   Stopwatch watch;
   FB_CO_TRY_ASSIGN(MachineRecord record, host_.read_record(id));
   const std::string directory = host_.machine_dir(id);
@@ -179,17 +169,22 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string
   record.phase = MachinePhase::starting;
   watch.lap("find");
   auto machine = co_await start_saved(record, snapshot, saved->get(), watch, deadline);
-  if (!machine) {
+  const Result<std::uint64_t> starting =
+      machine ? (*machine)->qmp().submit("cont", {})
+              : Result<std::uint64_t>(std::unexpected(machine.error()));
+  if (!starting) {
     // Its CPUs never ran, so it is still exactly the suspended machine: it can be tried again.
+    if (machine) machine->reset();
     auto back = [&]() -> Result<> {
       if (auto now = host_.read_record(id)) (void)host_.stop_process(*now, repair_deadline());
       ::rename((directory + "/resuming").c_str(), (directory + "/saved").c_str());
       return sys::fsync_dir(directory);
     };
     (void)co_await net::run_blocking(pool_, back);
-    co_return fail(machine.error(), "resuming machine " + id);
+    co_return fail(starting.error(), "resuming machine " + id);
   }
-  auto up = co_await (*machine)->start_cpus(deadline);
+  auto running = co_await (*machine)->qmp().answer(*starting, deadline);
+  Result<> up = running ? Result<>() : std::unexpected(running.error());
   ::unlink((directory + "/resuming").c_str());
   host_.faults().reach("resumed");
   if (up) up = co_await (*machine)->agent_ready(deadline);
@@ -201,7 +196,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string
 
 net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string& id,
                                                                Deadline deadline) {
-  FB_CO_TRY(check_id(id));
+  FB_CO_TRY(MachineHost::check_id(id));
   FB_CO_TRY_ASSIGN(const MachineRecord record, host_.read_record(id));
   const std::string directory = host_.machine_dir(id);
   if (sys::exists(directory + "/saved")) {
@@ -222,6 +217,18 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string
   ::unlink((directory + "/saved.new").c_str());
   ::unlink((directory + "/forked").c_str());
   FB_CO_TRY(co_await machine->qmp().ready(deadline));
+  FB_CO_TRY_ASSIGN(const bool waiting, co_await machine->waits_for_state(deadline));
+  if (waiting) {
+    // A resume that was cut before the state was loaded: its CPUs never ran, so it is still the suspended machine.
+    machine.reset();
+    auto back = [&]() -> Result<> {
+      FB_TRY(host_.stop_process(record, repair_deadline()));
+      ::rename((directory + "/resuming").c_str(), (directory + "/saved").c_str());
+      return sys::fsync_dir(directory);
+    };
+    FB_CO_TRY(co_await net::run_blocking(pool_, back));
+    co_return fail(Code::conflict, "machine " + id + " is suspended: resume it");
+  }
   FB_CO_TRY(co_await machine->start_cpus(deadline));
   ::unlink((directory + "/resuming").c_str());
   host_.faults().reach("attach.running");
@@ -230,7 +237,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string
 }
 
 net::Task<Result<>> QemuEngine::discard(const std::string& id, Deadline deadline) {
-  FB_CO_TRY(check_id(id));
+  FB_CO_TRY(MachineHost::check_id(id));
   auto remove = [this, &id, deadline]() { return host_.remove(id, deadline); };
   co_return co_await net::run_blocking(pool_, remove);
 }

@@ -24,6 +24,8 @@ net::Channel::Socket adopt_socket(const net::asio::any_io_executor& executor, Un
 
 Result<std::string> read_memfd(int fd) {
   FB_TRY_ASSIGN(const std::uint64_t size, sys::file_size(fd));
+  // A state is tens of kilobytes; more is what an escaped guest would write.
+  if (size > kMaxState) return fail(Code::guest, "the device state is implausibly large");
   std::string bytes(size, '\0');
   FB_TRY(sys::pread_all(fd, std::as_writable_bytes(std::span(bytes)), 0));
   return bytes;
@@ -262,18 +264,21 @@ net::Task<Result<>> QemuMachine::load_saved(int saved_fd, Deadline deadline) {
   FB_CO_TRY(co_await qmp_->execute("getfd", {{"fdname", "state"}}, deadline, state.get()));
   FB_CO_TRY(co_await qmp_->execute("migrate-incoming", {{"uri", "fd:state"}}, deadline));
   for (;;) {
-    FB_CO_TRY_ASSIGN(const json::value status,
-                     co_await qmp_->execute("query-status", {}, deadline));
-    const json::value* name =
-        status.is_object() ? status.as_object().if_contains("status") : nullptr;
-    if (name == nullptr || !name->is_string())
-      co_return fail(Code::guest, "the monitor's status is not understood");
-    if (name->as_string() != "inmigrate") co_return Result<>();
+    FB_CO_TRY_ASSIGN(const bool loading, co_await waits_for_state(deadline));
+    if (!loading) co_return Result<>();
     // The load takes 2 to 3 ms; there is no event for it without another round trip.
     net::Event pause(deps_.executor);
     (void)co_await pause.wait(Deadline::in(std::chrono::microseconds(300)));
     if (deadline.passed()) co_return fail(Code::timeout, "loading the device state took too long");
   }
+}
+
+net::Task<Result<bool>> QemuMachine::waits_for_state(Deadline deadline) {
+  FB_CO_TRY_ASSIGN(const json::value status, co_await qmp_->execute("query-status", {}, deadline));
+  const json::value* name = status.is_object() ? status.as_object().if_contains("status") : nullptr;
+  if (name == nullptr || !name->is_string())
+    co_return fail(Code::guest, "the monitor's status is not understood");
+  co_return name->as_string() == "inmigrate";
 }
 
 // --------------------------------------------------------------------------------------- snapshot
@@ -372,12 +377,14 @@ Result<> QemuMachine::write_child(const std::string& id,
   }
   if (::link(path("forked").c_str(), (directory + "/saved").c_str()) != 0)
     return fail_errno("link saved");
-  FB_TRY(sys::replace_file(directory + "/machine.json", to_json_text(child)));
-  return {};
+  FB_TRY_ASSIGN(UniqueFd disk, sys::open(child.disks.back().path, O_RDONLY));
+  if (::fsync(disk.get()) != 0) return fail_errno("syncing the child's disk");
+  return sys::replace_file(directory + "/machine.json", to_json_text(child));
 }
 
 net::Task<Result<>> QemuMachine::fork(const std::vector<std::string>& ids, Deadline deadline) {
   FB_CO_TRY(check_clone("forked"));
+  for (const std::string& id : ids) FB_CO_TRY(deps_.host.check_new(id));
   Stopwatch watch;
   const std::vector<DiskLayer> frozen_layers = record_.disks;
   Result<UniqueFd> saved = UniqueFd();
@@ -390,20 +397,25 @@ net::Task<Result<>> QemuMachine::fork(const std::vector<std::string>& ids, Deadl
   deps_.host.faults().reach("forked");
   co_await undo_freeze(done ? deadline : repair_deadline());
   watch.lap("pause");
+  std::vector<std::string> made;
   if (done) {
     auto write = [&]() -> Result<> {
       FB_TRY_ASSIGN(UniqueFd disk, sys::open(frozen_layers.back().path, O_RDONLY));
       if (::fsync(saved->get()) != 0 || ::fsync(disk.get()) != 0)
         return fail_errno("syncing the fork");
       deps_.host.faults().reach("fork.synced");
-      for (const std::string& id : ids) FB_TRY(write_child(id, frozen_layers));
+      for (const std::string& id : ids) {
+        FB_TRY(deps_.host.check_new(id));
+        made.push_back(id);
+        FB_TRY(write_child(id, frozen_layers));
+      }
       return {};
     };
     done = co_await blocking(write);
   }
   if (!done) {
     auto clean = [&]() -> Result<> {
-      for (const std::string& id : ids) (void)deps_.host.remove(id, repair_deadline());
+      for (const std::string& id : made) (void)deps_.host.remove(id, repair_deadline());
       return {};
     };
     (void)co_await blocking(clean);

@@ -62,6 +62,8 @@ class QemuMachine final : public Machine {
   // Puts a saved state into the waiting process and loads it; the virtual CPUs are still stopped.
   net::Task<Result<>> load_saved(int saved_fd, Deadline deadline);
   net::Task<Result<>> start_cpus(Deadline deadline);
+  // True while no state was loaded: the CPUs have never run.
+  net::Task<Result<bool>> waits_for_state(Deadline deadline);
   // The tail of QEMU's log, for the detail of an error.
   std::string log_tail() const;
 

@@ -24,7 +24,6 @@ constexpr std::size_t kShaBytes = 64;  // hex
 constexpr std::size_t kSumBytes = 16;
 // magic, ram size, run count, state length, base hash, checksum
 constexpr std::size_t kFixed = 8 + 8 + 8 + 8 + kShaBytes + kSumBytes;
-constexpr std::uint64_t kMaxState = 16U << 20;
 constexpr std::uint64_t kMaxRuns = 16U << 20;
 
 void append_run(std::vector<PageRun>& runs, std::uint64_t offset, std::uint64_t length) {
@@ -104,6 +103,12 @@ std::uint64_t total_length(const std::vector<PageRun>& runs) {
 
 std::unexpected<Error> damaged(std::string why) {
   return fail(Code::corrupt, "the saved memory is damaged", std::move(why));
+}
+
+std::unexpected<Error> fail_guest_ram(std::string_view doing) {
+  if (errno == ESRCH)
+    return fail(Code::unavailable, "the virtual machine ended", std::string(doing));
+  return fail_errno(doing);
 }
 
 std::string table_of(const std::vector<PageRun>& runs) {
@@ -208,6 +213,7 @@ Result<std::uint64_t> find_ram_mapping(pid_t pid, int ram_fd, std::uint64_t size
   if (::fstat(ram_fd, &st) != 0) return fail_errno("fstat of guest RAM");
   FB_TRY_ASSIGN(const std::string maps,
                 sys::read_file("/proc/" + std::to_string(pid) + "/maps", 4 << 20));
+  if (maps.empty()) return fail(Code::unavailable, "the virtual machine ended");  // not yet reaped
   return parse_ram_mapping(maps, st.st_ino, size);
 }
 
@@ -243,7 +249,7 @@ Result<UniqueFd> write_saved(const std::string& path, pid_t pid, std::uint64_t a
     const iovec local{buffer.data(), n};
     if (::process_vm_readv(pid, &local, 1, ranges.data(), ranges.size(), 0) !=
         static_cast<ssize_t>(n))
-      return fail_errno("reading guest RAM");
+      return fail_guest_ram("reading guest RAM");
     XXH3_128bits_update(sum.state, buffer.data(), n);
     FB_TRY(sys::pwrite_all(file.get(), std::span(buffer).first(n), at));
     at += n;
@@ -319,7 +325,7 @@ Result<> apply_saved(int fd, const SavedMemory& saved, pid_t pid, std::uint64_t 
     const iovec local{buffer.data(), n};
     if (::process_vm_writev(pid, &local, 1, ranges.data(), ranges.size(), 0) !=
         static_cast<ssize_t>(n))
-      return fail_errno("writing guest RAM");
+      return fail_guest_ram("writing guest RAM");
     at += n;
   }
   if (digest_of(sum.state) != saved.checksum) return damaged("checksum of the content");

@@ -15,6 +15,9 @@
 
 namespace firebreak::machine {
 
+// Of a device state; far above what QEMU writes.
+inline constexpr std::uint64_t kMaxState = 16U << 20;
+
 struct PageRun {
   std::uint64_t offset = 0;  // in guest RAM
   std::uint64_t length = 0;

@@ -220,12 +220,14 @@ TEST_F(SavedMemoryTest, AProcessThatEndedIsAnErrorNotALoop) {
   clone.end();
   EXPECT_FALSE(dirty_runs(pid, clone.address(), kRam));
   EXPECT_FALSE(find_ram_mapping(pid, base_->fd(), kRam));
-  EXPECT_FALSE(
-      write_saved(path_ + "2", pid, clone.address(), kRam, kBaseHash, runs_of({0, 3}), ""));
+  EXPECT_EQ(write_saved(path_ + "2", pid, clone.address(), kRam, kBaseHash, runs_of({0, 3}), "")
+                .error()
+                .code,
+            Code::unavailable);
   auto fd = sys::open(path_, O_RDONLY);
   const auto saved = read_saved(fd->get());
   ASSERT_TRUE(saved);
-  EXPECT_FALSE(apply_saved(fd->get(), *saved, pid, clone.address()));
+  EXPECT_EQ(apply_saved(fd->get(), *saved, pid, clone.address()).error().code, Code::unavailable);
 }
 
 TEST_F(SavedMemoryTest, FullDiskIsExhausted) {
