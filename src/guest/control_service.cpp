@@ -56,14 +56,15 @@ std::unique_ptr<StreamHandler> ControlService::open(const Request& request,
   if (request.method == "POST") {
     if (request.path == "/wake") return call([this](const auto& body) { return wake(body); });
     if (request.path == "/freeze") return call([this](const auto& body) { return freeze(body); });
-    if (request.path == "/thaw") return call([this](const auto&) { return thaw(); });
+    if (request.path == "/thaw") return call([this](const auto& body) { return thaw(body); });
     if (request.path == "/fsfreeze") return call([this](const auto&) { return fs_freeze(true); });
     if (request.path == "/fsthaw") return call([this](const auto&) { return fs_freeze(false); });
     if (request.path == "/tenant") {
       return json_call(exchange,
                        [this, exchange](const auto& body) { create_tenant(body, exchange); });
     }
-    if (request.path == "/rehearse") return call([this](const auto& body) { return rehearse(body); });
+    if (request.path == "/rehearse")
+      return call([this](const auto& body) { return rehearse(body); });
     if (request.path == "/poweroff") {
       return json_call(exchange, [this, exchange](const auto&) { power_off(*exchange); });
     }
@@ -128,7 +129,7 @@ Result<json::object> ControlService::wake(const json::object& body) {
   FB_TRY(identity_->set_hostname(hostname));
   FB_TRY(identity_->set_machine_id(machine_id));
   state_.set_generation(generation);
-  if (thaw_after) return thaw();
+  if (thaw_after) return thaw({});
   return json::object();
 }
 
@@ -154,8 +155,13 @@ Result<json::object> ControlService::freeze(const json::object& body) {
   return json::object{{"sockets_destroyed", destroyed}};
 }
 
-Result<json::object> ControlService::thaw() {
+Result<json::object> ControlService::thaw(const json::object& body) {
+  JsonReader reader(body);
+  const bool timed = reader.has("realtime_ns");
+  const std::int64_t realtime = timed ? reader.i64("realtime_ns") : 0;
+  FB_TRY(reader.result());
   if (!tenant_ || !tenant_->freezer) return fail(Code::conflict, "there is no tenant to thaw");
+  if (timed) FB_TRY(identity_->set_clock(realtime));
   const std::unique_lock gate(state_.gate(), kFreezeDeadline);
   if (!gate.owns_lock()) return fail(Code::timeout, "a process is being started");
   FB_TRY(tenant_->freezer->thaw());
@@ -178,8 +184,8 @@ Result<json::object> ControlService::rehearse(const json::object& body) {
                           {"thaw", false}};
   FB_TRY_ASSIGN(const json::object parsed, parse_json_object(json::serialize(same)));
   FB_TRY(wake(parsed));
-  // What the thaw does, the other way round: it is frozen already.
-  FB_TRY(tenant_->freezer->freeze(Deadline::in(kFreezeDeadline)));
+  // The way into a suspend as well; it is frozen already, so nothing changes.
+  FB_TRY(freeze({{"destroy_sockets", true}, {"sync", true}}));
   return json::object();
 }
 

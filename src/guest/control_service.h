@@ -27,7 +27,7 @@ class ControlService final : public Service {
   void tenant_made(Result<TenantHandles> made, Exchange& exchange);
   Result<json::object> wake(const json::object& body);
   Result<json::object> freeze(const json::object& body);
-  Result<json::object> thaw();
+  Result<json::object> thaw(const json::object& body);
   Result<json::object> rehearse(const json::object& body);
   Result<json::object> fs_freeze(bool freeze);
   Result<json::object> resources() const;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <string>
+#include <utility>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -76,7 +77,9 @@ class Tunnel final : public StreamHandler, private Watcher {
       exchange_->consume(taken);
       if (n < 0) return read_some();
     }
-    if (connected_ && socket_ && peer_done_) ::shutdown(socket_.get(), SHUT_WR);
+    // Once: every shutdown wakes the socket's watchers, and that leads here again.
+    if (connected_ && socket_ && peer_done_ && !std::exchange(ended_, true))
+      ::shutdown(socket_.get(), SHUT_WR);
   }
 
   void read_some() {
@@ -116,6 +119,7 @@ class Tunnel final : public StreamHandler, private Watcher {
   std::shared_ptr<Exchange> exchange_;
   bool connected_ = false;
   bool peer_done_ = false;
+  bool ended_ = false;  // the server was told that the peer is done
   bool server_done_ = false;
   std::string to_server_;  // bounded by the stream's window: consumed when sent
   std::string pending_;    // read from the server, not yet taken by the stream

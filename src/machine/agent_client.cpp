@@ -75,6 +75,11 @@ net::Task<Result<json::object>> call(net::Channel& channel, std::string method, 
   co_return *std::move(object);
 }
 
+std::int64_t realtime_ns() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
 }  // namespace
 
 Error agent_error(const net::Reply& reply) {
@@ -177,9 +182,8 @@ net::Task<Result<>> AgentClient::start_tenant(const TenantSpec& spec, Deadline d
 }
 
 net::Task<Result<>> AgentClient::wake(const Wake& wake, Deadline deadline) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
   const json::object body{
-      {"realtime_ns", std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()},
+      {"realtime_ns", realtime_ns()},
       {"entropy", sys::random_hex(32)},
       {"hostname", wake.hostname},
       {"machine_id", wake.machine_id},
@@ -211,7 +215,8 @@ net::Task<Result<std::uint64_t>> AgentClient::freeze(bool destroy_sockets, bool 
 }
 
 net::Task<Result<>> AgentClient::thaw(Deadline deadline) {
-  FB_CO_TRY(co_await ctl_call("POST", "/thaw", {}, deadline));
+  const json::object body{{"realtime_ns", realtime_ns()}};
+  FB_CO_TRY(co_await ctl_call("POST", "/thaw", body, deadline));
   co_return Result<>();
 }
 

@@ -107,6 +107,7 @@ class AgentClient {
   net::Task<Result<>> rehearse(Deadline deadline);
   // Returns how many outside sockets were destroyed.
   net::Task<Result<std::uint64_t>> freeze(bool destroy_sockets, bool sync, Deadline deadline);
+  // Adds the time: a stopped machine's clock stands still.
   net::Task<Result<>> thaw(Deadline deadline);
 
   // Runs to the end and collects at most `limit` bytes of each stream (more is Code::exhausted).

@@ -64,6 +64,85 @@ void print_phases(Report& report, const std::string& what, const machine::Phases
   report.note(line);
 }
 
+// Nothing is warm: a new process that has translated no guest code yet.
+Task<Result<>> bench_restore(Report& report, std::shared_ptr<Snapshot> snapshot,
+                             const std::string& suffix, int count) {
+  Samples restore, restore_to_wake, suspend;
+  machine::Phases restore_phases, wake_phases;
+  for (int i = 0; i < count; ++i) {
+    const std::string id = world().next_id();
+    const Timer timer;
+    FB_CO_TRY_ASSIGN(auto machine,
+                     co_await world().engine().restore(snapshot, {.id = id}, in_seconds(120)));
+    restore_phases = machine->phases();
+    FB_CO_TRY(co_await machine->wake(fresh_identity(id, 1), in_seconds(60)));
+    wake_phases = machine->phases();
+    restore_to_wake.add(timer.ms());
+    FB_CO_TRY(co_await timed_true(*machine));
+    restore.add(timer.ms());
+    const Timer suspend_timer;
+    FB_CO_TRY(co_await machine->suspend(in_seconds(60)));
+    suspend.add(suspend_timer.ms());
+    FB_CO_TRY(co_await world().engine().discard(id, in_seconds(10)));
+  }
+  report.time("restore" + suffix, restore);
+  print_phases(report, "restore", restore_phases);
+  print_phases(report, "wake", wake_phases);
+  report.time("restore_to_wake" + suffix, restore_to_wake);
+  report.time("suspend_unrehearsed" + suffix, suspend);
+  co_return Result<>();
+}
+
+// What users get from the warm pool: parked, rehearsed clones.
+Task<Result<>> bench_parked(Report& report, std::shared_ptr<Snapshot> snapshot,
+                            const std::string& suffix, int count) {
+  Samples launch, launch_context, suspend, resume, resume_exec, fork_pause;
+  machine::Phases suspend_phases, resume_phases, wake_phases;
+  for (int i = 0; i < count; ++i) {
+    FB_CO_TRY_ASSIGN(auto machine, co_await parked(snapshot));
+    const std::string id = machine->id();
+    const Timer timer;
+    FB_CO_TRY(co_await machine->unpark(fresh_identity(id, 1), in_seconds(60)));
+    FB_CO_TRY(co_await timed_true(*machine));
+    launch.add(timer.ms());
+    const Timer suspend_timer;
+    FB_CO_TRY(co_await machine->suspend(in_seconds(60)));
+    suspend.add(suspend_timer.ms());
+    suspend_phases = machine->phases();
+    machine.reset();
+    const Timer resume_timer;
+    FB_CO_TRY_ASSIGN(machine, co_await world().engine().resume(id, in_seconds(60)));
+    resume_phases = machine->phases();
+    FB_CO_TRY(co_await machine->wake(fresh_identity(id, 2), in_seconds(60)));
+    resume.add(resume_timer.ms());
+    wake_phases = machine->phases();
+    FB_CO_TRY(co_await timed_true(*machine));
+    resume_exec.add(resume_timer.ms());
+    const std::string child = world().next_id();
+    FB_CO_TRY(co_await machine->fork({child}, in_seconds(60)));
+    fork_pause.add(static_cast<double>(machine->phases().front().took.count()) / 1000.0);
+    FB_CO_TRY(co_await world().engine().discard(child, in_seconds(10)));
+    FB_CO_TRY(co_await machine->terminate(in_seconds(10)));
+
+    FB_CO_TRY_ASSIGN(auto other, co_await parked(snapshot));
+    const Timer context_timer;
+    FB_CO_TRY(co_await other->unpark(fresh_identity(other->id(), 1), in_seconds(60)));
+    FB_CO_TRY(co_await timed_context(*other, 1));
+    launch_context.add(context_timer.ms());
+    FB_CO_TRY(co_await other->terminate(in_seconds(10)));
+  }
+  report.time("parked_launch" + suffix, launch);
+  report.time("parked_launch_context_python" + suffix, launch_context);
+  report.time("suspend" + suffix, suspend);
+  print_phases(report, "suspend", suspend_phases);
+  report.time("resume" + suffix, resume);
+  print_phases(report, "resume", resume_phases);
+  print_phases(report, "wake after resume", wake_phases);
+  report.time("resume_exec" + suffix, resume_exec);
+  report.time("fork_pause" + suffix, fork_pause);
+  co_return Result<>();
+}
+
 }  // namespace
 
 Task<Result<std::shared_ptr<Snapshot>>> bench_snapshot(std::uint32_t memory_mib) {
@@ -112,68 +191,8 @@ Task<Result<std::unique_ptr<Machine>>> parked(std::shared_ptr<Snapshot> snapshot
 
 Task<Result<>> bench_lifecycle(Report& report, std::shared_ptr<Snapshot> snapshot,
                                const std::string& suffix, int count) {
-  Samples restore, restore_to_wake, suspend, resume, resume_exec, launch, launch_context,
-      fork_pause;
-  machine::Phases restore_phases, wake_phases, suspend_phases, resume_phases;
-  for (int i = 0; i < count; ++i) {
-    const std::string id = world().next_id();
-    const Timer timer;
-    FB_CO_TRY_ASSIGN(auto machine,
-                     co_await world().engine().restore(snapshot, {.id = id}, in_seconds(120)));
-    restore_phases = machine->phases();
-    FB_CO_TRY(co_await machine->wake(fresh_identity(id, 1), in_seconds(60)));
-    wake_phases = machine->phases();
-    restore_to_wake.add(timer.ms());
-    FB_CO_TRY(co_await timed_true(*machine));
-    restore.add(timer.ms());
-
-    const Timer suspend_timer;
-    FB_CO_TRY(co_await machine->suspend(in_seconds(60)));
-    suspend.add(suspend_timer.ms());
-    suspend_phases = machine->phases();
-    machine.reset();
-    const Timer resume_timer;
-    FB_CO_TRY_ASSIGN(machine, co_await world().engine().resume(id, in_seconds(60)));
-    resume_phases = machine->phases();
-    FB_CO_TRY(co_await machine->wake(fresh_identity(id, 2), in_seconds(60)));
-    resume.add(resume_timer.ms());
-    FB_CO_TRY(co_await timed_true(*machine));
-    resume_exec.add(resume_timer.ms());
-
-    const std::string child = world().next_id();
-    FB_CO_TRY(co_await machine->fork({child}, in_seconds(60)));
-    fork_pause.add(static_cast<double>(machine->phases().front().took.count()) / 1000.0);
-    FB_CO_TRY(co_await world().engine().discard(child, in_seconds(10)));
-    FB_CO_TRY(co_await machine->terminate(in_seconds(10)));
-  }
-  for (int i = 0; i < count; ++i) {
-    for (const bool context : {false, true}) {
-      FB_CO_TRY_ASSIGN(auto machine, co_await parked(snapshot));
-      const Timer timer;
-      FB_CO_TRY(co_await machine->unpark(fresh_identity(machine->id(), 1), in_seconds(60)));
-      if (context) {
-        FB_CO_TRY(co_await timed_context(*machine, 1));
-        launch_context.add(timer.ms());
-      } else {
-        FB_CO_TRY(co_await timed_true(*machine));
-        launch.add(timer.ms());
-      }
-      FB_CO_TRY(co_await machine->terminate(in_seconds(10)));
-    }
-  }
-  report.time("restore" + suffix, restore);
-  print_phases(report, "restore", restore_phases);
-  print_phases(report, "wake", wake_phases);
-  report.time("restore_to_wake" + suffix, restore_to_wake);
-  report.time("parked_launch" + suffix, launch);
-  report.time("parked_launch_context_python" + suffix, launch_context);
-  report.time("suspend" + suffix, suspend);
-  print_phases(report, "suspend", suspend_phases);
-  report.time("resume" + suffix, resume);
-  print_phases(report, "resume", resume_phases);
-  report.time("resume_exec" + suffix, resume_exec);
-  report.time("fork_pause" + suffix, fork_pause);
-  co_return Result<>();
+  FB_CO_TRY(co_await bench_restore(report, snapshot, suffix, count));
+  co_return co_await bench_parked(report, std::move(snapshot), suffix, count);
 }
 
 Task<Result<>> bench_dirty(Report& report, std::shared_ptr<Snapshot> snapshot, int megabytes,

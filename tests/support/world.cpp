@@ -160,7 +160,9 @@ Leftovers World::leftovers() {
   }
   const auto now = mount_lines();
   for (const std::string& line : now)
-    if (std::find(mounts_before_.begin(), mounts_before_.end(), line) == mounts_before_.end())
+    // Others on this host mount things, too.
+    if (line.find(data_dir_) != std::string::npos &&
+        std::find(mounts_before_.begin(), mounts_before_.end(), line) == mounts_before_.end())
       left.mounts.push_back(line);
   return left;
 }

@@ -8,7 +8,6 @@
 namespace firebreak::testing_support {
 namespace {
 
-using testing::HasSubstr;
 using testing::UnorderedElementsAre;
 
 class AgentExec : public AgentCase {

@@ -8,7 +8,6 @@
 namespace firebreak::testing_support {
 namespace {
 
-using testing::ElementsAre;
 using testing::HasSubstr;
 
 class AgentFiles : public AgentCase {
@@ -219,7 +218,6 @@ TEST_F(AgentFiles, ACutUploadLeavesTheOldFile) {
     CO_OK(co_await shell(machine, "until [ \"$(ls -A /root/d)\" = f ]; do sleep 0.05; done"));
     CO_VALUE(const std::string text, co_await machine.agent().read_file("/root/d/f", patience()));
     EXPECT_EQ(text, "old");
-    // Space of the half file is free again: no descriptor keeps it.
     CO_OK(co_await machine.agent().write_file("/root/d/f", "new", patience()));
     CO_VALUE(const std::string after, co_await shell(machine, "cat /root/d/f; ls -A /root/d"));
     EXPECT_EQ(after, "newf\n");

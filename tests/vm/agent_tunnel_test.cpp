@@ -1,4 +1,6 @@
 // Tunnels to servers of a tenant, and freezing what runs in it.
+#include <sstream>
+
 #include <gmock/gmock.h>
 
 #include "base/text.h"
@@ -15,7 +17,8 @@ class AgentTunnel : public AgentCase {
 };
 
 // 7000 sends back what it gets. 7001 answers with the number of bytes it got, after their end. 7002
-// says "first" and ends its side at once, then writes to its log what it gets.
+// says "first" and ends its side at once, then writes to its log what it gets. 7003 keeps its side
+// open when the other has ended.
 constexpr const char* kServers = R"(
 import socket, sys, threading
 def echo(c):
@@ -29,11 +32,15 @@ def first(c):
     got = b''
     while data := c.recv(65536): got += data
     print('got', got.decode(), flush=True)
+def hold(c):
+    while c.recv(65536): pass
+    print('held', flush=True)
+    threading.Event().wait()
 def serve(listener, handle):
     def one(c):
         with c: handle(c)
     while True: threading.Thread(target=one, args=(listener.accept()[0],)).start()
-for port, handle in ((7000, echo), (7001, count), (7002, first)):
+for port, handle in ((7000, echo), (7001, count), (7002, first), (7003, hold)):
     for host, family in (('127.0.0.1', socket.AF_INET), ('::1', socket.AF_INET6)):
         listener = socket.create_server((host, port), family=family, backlog=64)
         threading.Thread(target=serve, args=(listener, handle)).start()
@@ -112,6 +119,33 @@ TEST_F(AgentTunnel, EachSideEndsAlone) {
     stream->finish();
     std::string seen;
     CO_OK(co_await read_until(*log, seen, "got after their end\n"));
+  });
+}
+
+// The agent runs before everything else in its machine: a loop in it would starve the tenant.
+TEST_F(AgentTunnel, WhatWaitsCostsNothing) {
+  run([](Machine& machine) -> Task<void> {
+    auto& agent = machine.agent();
+    CO_VALUE(auto log, co_await start_servers(machine));
+    CO_VALUE(auto ended_here, agent.data_stream("POST", "/tunnel?port=7003", false));
+    CO_OK(co_await ended_here->write("x", patience()));
+    ended_here->finish();
+    std::string seen;
+    CO_OK(co_await read_until(*log, seen, "held\n"));
+    CO_VALUE(auto ended_there, agent.data_stream("POST", "/tunnel?port=7002", false));
+    CO_VALUE(std::string bytes, co_await ended_there->read(patience()));
+    CO_VALUE(bytes, co_await ended_there->read(patience()));
+    EXPECT_EQ(bytes, "");
+    CO_VALUE(const std::string full, co_await agent.start_exec(argv_spec({"yes"}), patience()));
+    CO_VALUE(auto unread, co_await agent.exec_output(full, 0, patience()));
+
+    const std::string sample = "awk '/^cpu /{print $5 + $6, $2 + $3 + $4 + $7 + $8}' /proc/stat;";
+    CO_OK(co_await shell(machine, "sleep 1"));  // until the unread output has stopped its program
+    CO_VALUE(const std::string out, co_await shell(machine, sample + "sleep 1;" + sample));
+    std::istringstream in(out);
+    long idle = 0, busy = 0, idle_after = 0, busy_after = 0;
+    in >> idle >> busy >> idle_after >> busy_after;
+    EXPECT_GT(idle_after - idle, busy_after - busy) << out;
   });
 }
 

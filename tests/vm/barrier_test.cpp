@@ -1,5 +1,7 @@
 // The wake barrier: no instruction of the tenant runs between a restore and its new clock, random
 // numbers and identity.
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -113,6 +115,24 @@ TEST_F(Barrier, Fork) {
     co_await expect_right_clock(*parent, probe);
     CO_VALUE(const SamplerReport report, co_await sampler_report(*parent, probe));
     EXPECT_EQ(report.identity_changes, launched.identity_changes);
+    CO_OK(co_await parent->terminate(in_seconds(10)));
+  });
+}
+
+TEST_F(Barrier, AForkDoesNotSetTheParentsClockBack) {
+  run([]() -> Task<void> {
+    CO_VALUE(const ProbedSnapshot base, co_await probed_snapshot(false));
+    Probe probe = base.probe;
+    CO_VALUE(auto parent, co_await world().launch(base.snapshot));
+    machine::FaultPoints& faults = world().engine().host().faults();
+    faults.set([](std::string_view point) {
+      if (point == "forked") std::this_thread::sleep_for(500ms);
+    });
+    const auto forked = co_await parent->fork({"child"}, in_seconds(60));
+    faults.set(nullptr);
+    CO_OK(forked);
+    co_await expect_right_clock(*parent, probe);
+    CO_OK(co_await world().engine().discard("child", in_seconds(10)));
     CO_OK(co_await parent->terminate(in_seconds(10)));
   });
 }

@@ -263,7 +263,11 @@ class FullDisk : public Damage {
     engine_ = *std::move(engine);
   }
   void TearDown() override {
-    if (engine_) expect_nothing_left();
+    if (engine_) {
+      expect_nothing_left();
+      for (const std::string& id : *engine_->host().machine_ids())
+        run([&]() -> Task<void> { (void)co_await engine_->discard(id, in_seconds(10)); });
+    }
     const std::string cgroups = engine_ ? engine_->host().config().cgroup_root : "";
     engine_.reset();
     if (!cgroups.empty()) EXPECT_TRUE(machine::CgroupRoot(cgroups).remove());
@@ -331,8 +335,9 @@ TEST_F(FullDisk, SuspendAndForkFailAndTheMachineGoesOn) {
   run([this]() -> Task<void> {
     CO_VALUE(auto machine, co_await launch("full"));
     CO_OK(co_await start_counting(*machine));
-    CO_OK(co_await shell(*machine, "sync"));
-    for (const std::uint64_t kib : {0, 64, 1024}) {
+    // More than will be left, and nothing that the guest itself has to write to its disk.
+    CO_OK(co_await shell(*machine, "head -c 16M /dev/zero > /dev/shm/large; sync"));
+    for (const std::uint64_t kib : {4 << 10, 8 << 10}) {
       leave(kib << 10);
       const auto suspended = co_await machine->suspend(in_seconds(60));
       EXPECT_FALSE(suspended);
@@ -350,6 +355,39 @@ TEST_F(FullDisk, SuspendAndForkFailAndTheMachineGoesOn) {
     CO_VALUE(machine, co_await engine_->resume("full", in_seconds(60)));
     CO_OK(co_await machine->wake(fresh_identity("full", 2), in_seconds(60)));
     CO_OK(co_await still_counting(*machine));
+    CO_OK(co_await machine->terminate(in_seconds(20)));
+  });
+}
+
+// QEMU stops a guest whose write finds no space; nothing is lost, and it goes on where it was.
+TEST_F(FullDisk, AGuestThatWritesStandsStillUntilThereIsSpace) {
+  run([this]() -> Task<void> {
+    CO_VALUE(auto machine, co_await launch("full"));
+    leave(256 << 10);
+    machine::ExecSpec write;
+    write.id = "write";
+    write.shell =
+        "head -c 8M /dev/urandom > /root/f && sync && sha256sum < /root/f && echo 3 > "
+        "/proc/sys/vm/drop_caches; sha256sum < /root/f";
+    CO_OK(co_await machine->agent().start_exec(write, in_seconds(30)));
+    CO_VALUE(auto output, co_await machine->agent().exec_output("write", 0, in_seconds(10)));
+    const auto stuck = co_await output->next(in_seconds(10));
+    EXPECT_FALSE(stuck);
+    EXPECT_EQ(stuck.error().code, Code::timeout) << stuck.error().text();
+    output.reset();
+    release();
+    machine.reset();
+    CO_VALUE(machine, co_await engine_->attach("full", in_seconds(30)));
+    CO_VALUE(output, co_await machine->agent().exec_output("write", 0, in_seconds(30)));
+    std::string sums;
+    for (;;) {
+      CO_VALUE(auto frame, co_await output->next(in_seconds(60)));
+      if (!frame) break;
+      if (frame->type == wire::FrameType::out) sums += frame->payload;
+    }
+    CO_ASSERT(sums.size() > 64);
+    EXPECT_EQ(sums.substr(0, sums.size() / 2), sums.substr(sums.size() / 2));
+    output.reset();
     CO_OK(co_await machine->terminate(in_seconds(20)));
   });
 }

@@ -90,7 +90,7 @@ class NeverUp : public HostileGuest, public testing::WithParamInterface<Case> {}
 TEST_P(NeverUp, BootEndsWithATypedError) {
   run([]() -> Task<void> {
     const bool waits = GetParam().code == Code::timeout;
-    const int seconds = waits ? 20 : 180;
+    const int seconds = waits ? 12 : 180;
     auto hostile = engine(GetParam().behaviour);
     const MemoryWatch memory;
     const auto began = steady_clock::now();
@@ -121,8 +121,8 @@ TEST_P(WrongAnswer, CallEndsWithATypedError) {
     CO_VALUE(auto machine, co_await boot(*hostile, 180));
     const MemoryWatch memory;
     const auto began = steady_clock::now();
-    const auto health = co_await machine->agent().health(in_seconds(20));
-    EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(25));
+    const auto health = co_await machine->agent().health(in_seconds(8));
+    EXPECT_LT(steady_clock::now() - began, std::chrono::seconds(12));
     EXPECT_FALSE(health);
     if (!health) EXPECT_EQ(health.error().code, GetParam().code) << health.error().text();
     EXPECT_LT(memory.growth_kib(), kMaxGrowthKib);
