@@ -97,15 +97,16 @@ Handler ExecService::create(const Request& request, const std::shared_ptr<Exchan
   const bool attach = request.flag("attach");
   const auto purpose =
       request.flag("rehearsal") ? ExecTable::Purpose::rehearsal : ExecTable::Purpose::normal;
-  return json_then(exchange, [this, exchange, attach, purpose](const json::object& body) -> Handler {
-    auto spec = parse_exec_spec(body);
-    if (!spec) return answer_error(*exchange, spec.error());
-    auto exec = table_.create(*spec, purpose);
-    if (!exec) return answer_error(*exchange, exec.error());
-    if (attach) return std::make_unique<OutputStream>(exchange, *exec, 0, true);
-    exchange->json(201, {{"id", (*exec)->id()}, {"pid", (*exec)->tenant_pid()}});
-    return nullptr;
-  });
+  return json_then(exchange,
+                   [this, exchange, attach, purpose](const json::object& body) -> Handler {
+                     auto spec = parse_exec_spec(body);
+                     if (!spec) return answer_error(*exchange, spec.error());
+                     auto exec = table_.create(*spec, purpose);
+                     if (!exec) return answer_error(*exchange, exec.error());
+                     if (attach) return std::make_unique<OutputStream>(exchange, *exec, 0, true);
+                     exchange->json(201, {{"id", (*exec)->id()}, {"pid", (*exec)->tenant_pid()}});
+                     return nullptr;
+                   });
 }
 
 Handler ExecService::one(const Request& request, const std::shared_ptr<Exchange>& exchange) {

@@ -182,13 +182,9 @@ net::Task<Result<>> AgentClient::start_tenant(const TenantSpec& spec, Deadline d
 }
 
 net::Task<Result<>> AgentClient::wake(const Wake& wake, Deadline deadline) {
-  const json::object body{
-      {"realtime_ns", realtime_ns()},
-      {"entropy", sys::random_hex(32)},
-      {"hostname", wake.hostname},
-      {"machine_id", wake.machine_id},
-      {"generation", wake.generation},
-      {"thaw", wake.thaw}};
+  const json::object body{{"realtime_ns", realtime_ns()},  {"entropy", sys::random_hex(32)},
+                          {"hostname", wake.hostname},     {"machine_id", wake.machine_id},
+                          {"generation", wake.generation}, {"thaw", wake.thaw}};
   FB_CO_TRY(co_await ctl_call("POST", "/wake", body, deadline));
   co_return Result<>();
 }

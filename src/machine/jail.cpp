@@ -102,7 +102,8 @@ FB_IN_CHILD void enter_root(Plan& plan) {
   };
   mount("make mounts private", nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr);
   mount("bind root", plan.root, plan.root, nullptr, MS_BIND, nullptr);
-  // Not subset=pid: QEMU asks /proc/sys/vm/overcommit_memory before it maps RAM without reserving it.
+  // Not subset=pid: QEMU asks /proc/sys/vm/overcommit_memory before it maps RAM without reserving
+  // it.
   mount("mount proc", "proc", plan.proc, "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC,
         nullptr);
   if (plan.dev != nullptr) {

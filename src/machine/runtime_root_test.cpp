@@ -39,8 +39,7 @@ TEST_F(RuntimeRootTest, HoldsExactlyTheManifest) {
     EXPECT_EQ(st.st_uid, 0U) << inside;
     EXPECT_EQ(st.st_mode & 0222, 0U) << inside;
     if (entry.is_directory()) {
-      if (std::filesystem::is_empty(entry.path()))
-        empty_directories.insert(inside);
+      if (std::filesystem::is_empty(entry.path())) empty_directories.insert(inside);
     } else {
       EXPECT_TRUE(S_ISREG(st.st_mode)) << inside;
       found.insert(inside);

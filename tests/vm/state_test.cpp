@@ -13,7 +13,8 @@ using namespace std::chrono_literals;
 class State : public VmTest {};
 
 Task<Result<>> wake(Machine& machine, std::uint64_t generation) {
-  co_return co_await machine.wake(machine::fresh_identity(machine.id(), generation), in_seconds(60));
+  co_return co_await machine.wake(machine::fresh_identity(machine.id(), generation),
+                                  in_seconds(60));
 }
 
 TEST_F(State, OpenFilesKeepTheirOffsetsAndUnlinkedOnesTheirContent) {

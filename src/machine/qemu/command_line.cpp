@@ -93,7 +93,8 @@ std::string disk_node(std::size_t level) {
 }
 
 std::string cpu_model(Accelerator accelerator) {
-  // Without ARAT Linux takes the local APIC timer for one that stops, and ticks 250 times a second for ever.
+  // Without ARAT Linux takes the local APIC timer for one that stops, and ticks 250 times a second
+  // for ever.
   return accelerator == Accelerator::kvm ? "host" : "Nehalem-v1,+rdrand,+arat";
 }
 

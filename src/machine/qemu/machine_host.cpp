@@ -104,7 +104,8 @@ Result<> MachineHost::check_id(const std::string& id) {
 
 Result<> MachineHost::check_new(const std::string& id) const {
   FB_TRY(check_id(id));
-  if (sys::exists(machine_dir(id))) return fail(Code::conflict, "machine " + id + " exists already");
+  if (sys::exists(machine_dir(id)))
+    return fail(Code::conflict, "machine " + id + " exists already");
   return {};
 }
 

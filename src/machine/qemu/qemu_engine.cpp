@@ -219,7 +219,8 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string
   FB_CO_TRY(co_await machine->qmp().ready(deadline));
   FB_CO_TRY_ASSIGN(const bool waiting, co_await machine->waits_for_state(deadline));
   if (waiting) {
-    // A resume that was cut before the state was loaded: its CPUs never ran, so it is still the suspended machine.
+    // A resume that was cut before the state was loaded: its CPUs never ran, so it is still the
+    // suspended machine.
     machine.reset();
     auto back = [&]() -> Result<> {
       FB_TRY(host_.stop_process(record, repair_deadline()));
