@@ -152,6 +152,7 @@ Result<Qmp::Line> Qmp::parse_line(std::string_view line) {
   if (id == nullptr) return out;
   if (id->is_int64() && id->as_int64() >= 0) out.id = static_cast<std::uint64_t>(id->as_int64());
   if (id->is_uint64()) out.id = id->as_uint64();
+  if (!out.id) return out;  // nobody asked with such an id
   if (const json::value* value = message->if_contains("return")) {
     out.answer = *value;
   } else {
