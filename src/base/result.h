@@ -2,6 +2,7 @@
 // exceptions mean a bug or no memory. Values, usable on any thread.
 #pragma once
 
+#include <cstdint>
 #include <expected>
 #include <string>
 #include <string_view>
@@ -27,8 +28,9 @@ std::string_view to_string(Code code);
 
 struct Error {
   Code code = Code::internal;
-  std::string message;  // safe to show a caller: what, why, how to repair
-  std::string detail;   // for the log only: errno text, tail of stderr
+  std::string message;            // safe to show a caller: what, why, how to repair
+  std::string detail;             // for the log only: errno text, tail of stderr
+  std::int64_t resets_at_ms = 0;  // of a limit: when to try again, Unix milliseconds; 0: unknown
 
   // "message (detail)": for logs and terminal output of the operator.
   std::string text() const;
