@@ -169,6 +169,9 @@ Result<CgroupTree> make_cgroup_tree(const std::string& mount) {
   CgroupTree tree;
   FB_TRY_ASSIGN(tree.tenant, Cgroup::make(root.get(), "tenant"));
   FB_TRY_ASSIGN(tree.rehearsal, Cgroup::make(root.get(), "rehearsal"));
+  FB_TRY(write_in(tree.rehearsal->fd(), "cgroup.subtree_control", kControllers));
+  FB_TRY_ASSIGN(tree.shadow, Cgroup::make(root.get(), "shadow"));
+  FB_TRY_ASSIGN(tree.shadow_member, Cgroup::make(tree.shadow->fd(), "member"));
   FB_TRY_ASSIGN(tree.init, Cgroup::make(tree.tenant->fd(), "init"));
   FB_TRY_ASSIGN(tree.app, Cgroup::make(tree.tenant->fd(), "app"));
   FB_TRY_ASSIGN(tree.tenant_subtree_control,

@@ -86,6 +86,8 @@ struct CgroupTree {
   std::unique_ptr<Cgroup> init;  // PID 1, when it is not the application
   std::unique_ptr<Cgroup> app;
   std::unique_ptr<Cgroup> rehearsal;  // parent of cgroups that run while the tenant's is frozen
+  std::unique_ptr<Cgroup> shadow;     // frozen and thawed in rehearsals, in the tenant's place
+  std::unique_ptr<Cgroup> shadow_member;
   UniqueFd tenant_subtree_control;
 };
 // Below a mounted cgroup2; moves the calling process into `agent` and leaves the tenant less than

@@ -113,6 +113,11 @@ void ControlService::tenant_made(Result<TenantHandles> made, Exchange& exchange)
 }
 
 Result<json::object> ControlService::wake(const json::object& body) {
+  FB_TRY(become(body, Thawed::tenant));
+  return json::object();
+}
+
+Result<> ControlService::become(const json::object& body, Thawed thawed) {
   JsonReader reader(body);
   const std::int64_t realtime = reader.i64("realtime_ns");
   const std::string entropy = reader.string("entropy");
@@ -129,8 +134,13 @@ Result<json::object> ControlService::wake(const json::object& body) {
   FB_TRY(identity_->set_hostname(hostname));
   FB_TRY(identity_->set_machine_id(machine_id));
   state_.set_generation(generation);
-  if (thaw_after) return thaw({});
-  return json::object();
+  if (thawed == Thawed::tenant) data_.reseed_contexts();
+  if (!thaw_after) return {};
+  const std::unique_lock gate(state_.gate(), kFreezeDeadline);
+  if (!gate.owns_lock()) return fail(Code::timeout, "a process is being started");
+  FB_TRY((thawed == Thawed::tenant ? tenant_->freezer : tenant_->shadow)->thaw());
+  if (thawed == Thawed::tenant) state_.thawed();
+  return {};
 }
 
 Result<json::object> ControlService::freeze(const json::object& body) {
@@ -172,18 +182,21 @@ Result<json::object> ControlService::thaw(const json::object& body) {
 Result<json::object> ControlService::rehearse(const json::object& body) {
   if (!tenant_ || !tenant_->freezer || state_.phase() != Phase::frozen)
     return fail(Code::conflict, "the tenant is not frozen");
-  JsonReader reader(body);
-  const std::string entropy = reader.string("entropy");
-  FB_TRY(reader.result());
-  FB_TRY_ASSIGN(const std::int64_t now, realtime_ns());
-  const json::object same{{"realtime_ns", now},
-                          {"entropy", entropy},
-                          {"hostname", identity_->hostname()},
-                          {"machine_id", identity_->machine_id()},
-                          {"generation", state_.generation()},
-                          {"thaw", false}};
-  FB_TRY_ASSIGN(const json::object parsed, parse_json_object(json::serialize(same)));
-  FB_TRY(wake(parsed));
+  // Twice, with a name of another length first: files then grow as well as shrink, and everything
+  // is again what it was.
+  const std::string name = identity_->hostname();
+  const std::string other = name.size() > 1 ? name.substr(1) : name + name;
+  for (const std::string& hostname : {other, name}) {
+    FB_TRY(tenant_->shadow->freeze(Deadline::in(kFreezeDeadline)));
+    FB_TRY_ASSIGN(const std::int64_t now, realtime_ns());
+    json::object same = body;
+    same["realtime_ns"] = now;
+    same["hostname"] = hostname;
+    same["machine_id"] = identity_->machine_id();
+    same["generation"] = state_.generation();
+    same["thaw"] = true;
+    FB_TRY(become(same, Thawed::shadow));
+  }
   // The way into a suspend as well; it is frozen already, so nothing changes.
   FB_TRY(freeze({{"destroy_sockets", true}, {"sync", true}}));
   return json::object();

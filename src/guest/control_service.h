@@ -26,6 +26,9 @@ class ControlService final : public Service {
   void create_tenant(const json::object& body, const std::shared_ptr<Exchange>& exchange);
   void tenant_made(Result<TenantHandles> made, Exchange& exchange);
   Result<json::object> wake(const json::object& body);
+  // A wake, or a rehearsal of one, which thaws the shadow and leaves the tenant as it is.
+  enum class Thawed { tenant, shadow };
+  Result<> become(const json::object& body, Thawed thawed);
   Result<json::object> freeze(const json::object& body);
   Result<json::object> thaw(const json::object& body);
   Result<json::object> rehearse(const json::object& body);

@@ -16,6 +16,8 @@ Result<std::unique_ptr<DataSide>> DataSide::create(UniqueFd port, Port::Kind kin
   side->workers_ = std::make_unique<Workers>();
   side->execs_ = std::make_unique<ExecTable>(reactor, *side->spawner_, state, std::move(null));
   side->exec_service_ = std::make_unique<ExecService>(*side->execs_);
+  side->contexts_ = std::make_unique<ContextTable>(reactor, *side->execs_, side->reseed_);
+  side->context_service_ = std::make_unique<ContextService>(*side->contexts_);
   side->file_service_ = std::make_unique<FileService>(reactor, *side->workers_, *side->execs_);
   side->tenant_ =
       std::make_unique<Tenant>(reactor, *side->spawner_, *side->execs_, state, std::move(cgroups));
@@ -41,6 +43,7 @@ std::unique_ptr<StreamHandler> DataSide::open(const Request& request,
                                               const std::shared_ptr<Exchange>& exchange) {
   const std::string_view area = request.segments.front();
   if (area == "execs") return exec_service_->open(request, exchange);
+  if (area == "contexts") return context_service_->open(request, exchange);
   if (area == "files" || area == "tar") return file_service_->open(request, exchange);
   if (request.is("POST", "/tunnel")) return open_tunnel(*reactor_, request, exchange);
   exchange->error({Code::not_found, "no such operation", {}});

@@ -1,11 +1,12 @@
-// Everything of the `data` port: execs, files, tunnels, the making of the tenant. One object with a
-// thread of its own; the two calls for the control side may come from any thread.
+// Everything of the `data` port: execs, contexts, files, tunnels, the making of the tenant. One
+// object with a thread of its own; the two calls for the control side may come from any thread.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
 
+#include "guest/context_service.h"
 #include "guest/exec_service.h"
 #include "guest/exec_table.h"
 #include "guest/file_service.h"
@@ -34,6 +35,8 @@ class DataSide final : private Service {
                      std::function<void(Result<TenantHandles>)> done);
 
   Spawner& spawner() { return *spawner_; }
+  // In a wake, before the thaw.
+  void reseed_contexts() { reseed_.signal_all(); }
 
  private:
   DataSide() = default;
@@ -45,7 +48,10 @@ class DataSide final : private Service {
   std::unique_ptr<Spawner> spawner_;
   std::unique_ptr<Workers> workers_;
   std::unique_ptr<ExecTable> execs_;
+  ReseedList reseed_;
+  std::unique_ptr<ContextTable> contexts_;
   std::unique_ptr<ExecService> exec_service_;
+  std::unique_ptr<ContextService> context_service_;
   std::unique_ptr<FileService> file_service_;
   std::unique_ptr<Tenant> tenant_;
   std::unique_ptr<Port> port_;

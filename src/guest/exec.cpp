@@ -83,11 +83,14 @@ Exec::Exec(Reactor& reactor, RingBudget& budget, Owner& owner, Parts parts)
       process_(std::move(parts.process)),
       cgroup_(std::move(parts.cgroup)),
       ring_(parts.ring_bytes, parts.overflow, budget),
+      write_ends_(std::move(parts.write_ends)),
       terminal_(parts.terminal),
       started_ms_(realtime_ms()) {
   in_.fd = std::move(parts.in);
-  pipes_.push_back(
-      std::make_unique<OutputPipe>(reactor, std::move(parts.out), wire::FrameType::out, terminal_));
+  if (parts.out) {
+    pipes_.push_back(std::make_unique<OutputPipe>(reactor, std::move(parts.out),
+                                                  wire::FrameType::out, terminal_));
+  }
   if (parts.err) {
     pipes_.push_back(
         std::make_unique<OutputPipe>(reactor, std::move(parts.err), wire::FrameType::err, false));
@@ -140,6 +143,7 @@ void Exec::reap() {
   pending_exit_.timed_out = timed_out_;
   pending_exit_.oom = cgroup_ && cgroup_->take_oom();
   drop_stdin();
+  write_ends_.clear();
   for (auto& pipe : pipes_) pipe->drain();
   maybe_finish(false);
 }

@@ -114,8 +114,11 @@ class Exec final : private Watcher {
     std::string id;
     Process process;
     UniqueFd in;   // our end of stdin
-    UniqueFd out;  // our end of stdout, or the terminal
+    UniqueFd out;  // our end of stdout, or the terminal; none if somebody else reads it
     UniqueFd err;
+    // The process's own ends of stdout and stderr, kept open until it is gone: closing them then
+    // would wake the agent once for each before the exit does.
+    std::vector<UniqueFd> write_ends;
     bool terminal = false;
     std::unique_ptr<Cgroup> cgroup;  // none outside of a guest
     Overflow overflow = Overflow::block;
@@ -129,8 +132,10 @@ class Exec final : private Watcher {
 
   Result<> start(std::optional<std::chrono::milliseconds> timeout);
 
+  Reactor& reactor() { return reactor_; }
   const std::string& id() const { return id_; }
   pid_t tenant_pid() const { return process_.tenant_pid; }
+  int pidfd() const { return process_.pidfd.get(); }
   bool finished() const { return exit_.has_value(); }
   const std::optional<ExecExit>& exit() const { return exit_; }
   json::object status() const;
@@ -195,6 +200,7 @@ class Exec final : private Watcher {
   std::unique_ptr<Cgroup> cgroup_;
   OutputRing ring_;
   std::vector<std::unique_ptr<OutputPipe>> pipes_;
+  std::vector<UniqueFd> write_ends_;
   Stdin in_{*this};
   bool terminal_;
   std::uint64_t stdin_offset_ = 0;

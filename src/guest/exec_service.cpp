@@ -97,16 +97,21 @@ Handler ExecService::create(const Request& request, const std::shared_ptr<Exchan
   const bool attach = request.flag("attach");
   const auto purpose =
       request.flag("rehearsal") ? ExecTable::Purpose::rehearsal : ExecTable::Purpose::normal;
-  return json_then(exchange,
-                   [this, exchange, attach, purpose](const json::object& body) -> Handler {
-                     auto spec = parse_exec_spec(body);
-                     if (!spec) return answer_error(*exchange, spec.error());
-                     auto exec = table_.create(*spec, purpose);
-                     if (!exec) return answer_error(*exchange, exec.error());
-                     if (attach) return std::make_unique<OutputStream>(exchange, *exec, 0, true);
-                     exchange->json(201, {{"id", (*exec)->id()}, {"pid", (*exec)->tenant_pid()}});
-                     return nullptr;
-                   });
+  return json_then(
+      exchange, [this, exchange, attach, purpose](const json::object& body) -> Handler {
+        auto spec = parse_exec_spec(body);
+        if (!spec) return answer_error(*exchange, spec.error());
+        auto exec = table_.create(*spec, purpose);
+        if (!exec) return answer_error(*exchange, exec.error());
+        if (attach) {
+          // Who writes to it waits for its id.
+          const bool fed = spec->with_stdin || spec->terminal;
+          return std::make_unique<OutputStream>(
+              exchange, *exec, 0, fed ? OutputStream::Announce::now : OutputStream::Announce::soon);
+        }
+        exchange->json(201, {{"id", (*exec)->id()}, {"pid", (*exec)->tenant_pid()}});
+        return nullptr;
+      });
 }
 
 Handler ExecService::one(const Request& request, const std::shared_ptr<Exchange>& exchange) {
@@ -157,7 +162,7 @@ Handler ExecService::output(const Request& request, const std::shared_ptr<Exchan
   if (offset && *offset > exec->ring().end())
     offset = fail(Code::invalid, "the offset is beyond the output");
   if (!offset) return answer_error(*exchange, offset.error());
-  return std::make_unique<OutputStream>(exchange, exec, *offset, false);
+  return std::make_unique<OutputStream>(exchange, exec, *offset, OutputStream::Announce::no);
 }
 
 Handler ExecService::input(const Request& request, const std::shared_ptr<Exchange>& exchange,
@@ -173,7 +178,8 @@ Handler ExecService::input(const Request& request, const std::shared_ptr<Exchang
 
 void ExecService::list(Exchange& exchange) const {
   json::array execs;
-  for (const auto& [id, exec] : table_.all()) execs.push_back(exec->status());
+  for (const auto& [id, exec] : table_.all())
+    if (!ExecTable::is_rehearsal(*exec)) execs.push_back(exec->status());
   exchange.json(200, {{"execs", std::move(execs)}});
 }
 

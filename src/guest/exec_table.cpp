@@ -18,7 +18,7 @@ constexpr std::size_t kMaxOrphans = 256;
 constexpr std::size_t kRingMemory = 64 << 20;
 constexpr std::chrono::seconds kGateWait{10};
 constexpr std::chrono::milliseconds kRehearsalAtMost{10'000};  // its reader may have gone
-constexpr const char* kRehearsalId = "#rehearsal";             // cannot be asked for
+constexpr char kRehearsalMark = '#';                           // ends ids that nobody may ask for
 
 // Only our end: the flag of the other would reach programs that do not expect it.
 Result<> set_nonblocking(int fd) {
@@ -100,22 +100,31 @@ Result<Stdio> ExecTable::make_stdio(const ExecSpec& spec, int root) const {
 std::size_t ExecTable::running() const {
   return static_cast<std::size_t>(std::ranges::count_if(
              execs_, [](const auto& entry) { return !entry.second->finished(); })) +
-         removed_.size();
+         removed_.size() + kernels_.size();
 }
 
 Result<std::string> ExecTable::choose_id(const ExecSpec& spec, Purpose purpose) {
   if (purpose == Purpose::app) return kAppId;
-  if (purpose == Purpose::rehearsal) return kRehearsalId;
+  if (purpose == Purpose::kernel) return "kernel";
   if (spec.id == kAppId) return fail(Code::invalid, "the id 'app' is the application's");
-  if (spec.id.empty()) {
+  if (spec.id.empty() || purpose == Purpose::rehearsal) {
     std::string id;
+    std::uint64_t next = next_id_;
     do {
-      id = "e" + std::to_string(next_id_++);
+      id = "e" + std::to_string(next++);
     } while (execs_.contains(id));
+    if (purpose == Purpose::rehearsal)
+      id += kRehearsalMark;
+    else
+      next_id_ = next;
     return id;
   }
   if (execs_.contains(spec.id)) return fail(Code::conflict, "exec " + spec.id + " exists");
   return spec.id;
+}
+
+bool ExecTable::is_rehearsal(const Exec& exec) {
+  return exec.id().back() == kRehearsalMark;
 }
 
 Result<UserSpec> ExecTable::user_of(const ExecSpec& spec) const {
@@ -134,12 +143,23 @@ Result<std::shared_ptr<Exec>> ExecTable::create(const ExecSpec& spec, Purpose pu
   if (running() >= kMaxRunning)
     return fail(Code::exhausted,
                 "too many execs are running (" + std::to_string(kMaxRunning) + ")");
-  Exec::Parts parts;
-  FB_TRY_ASSIGN(parts.id, choose_id(spec, purpose));
   FB_TRY_ASSIGN(const UserSpec user, user_of(spec));
   FB_TRY_ASSIGN(Stdio stdio, make_stdio(spec, site_->root.get()));
   if (spec.terminal && ::fchown(stdio.child_in.get(), user.uid, static_cast<gid_t>(-1)) != 0)
     return fail_errno("own the terminal");
+  return start(spec, purpose, user, std::move(stdio));
+}
+
+Result<std::shared_ptr<Exec>> ExecTable::create_kernel(const ExecSpec& spec, Stdio stdio) {
+  if (!site_) return fail(Code::conflict, "there is no tenant yet");
+  FB_TRY_ASSIGN(const UserSpec user, user_of(spec));
+  return start(spec, Purpose::kernel, user, std::move(stdio));
+}
+
+Result<std::shared_ptr<Exec>> ExecTable::start(const ExecSpec& spec, Purpose purpose,
+                                               const UserSpec& user, Stdio stdio) {
+  Exec::Parts parts;
+  FB_TRY_ASSIGN(parts.id, choose_id(spec, purpose));
   const Command command = make_command(spec, stdio, user, site_->env);
 
   const std::unique_lock gate(state_.gate(), kGateWait);
@@ -148,7 +168,7 @@ Result<std::shared_ptr<Exec>> ExecTable::create(const ExecSpec& spec, Purpose pu
   if (phase == Phase::exited) return fail(Code::conflict, "the tenant has exited");
   if (phase == Phase::frozen && purpose != Purpose::rehearsal)
     return fail(Code::conflict, "the tenant is frozen");
-  if (purpose == Purpose::rehearsal && (phase != Phase::frozen || rehearsal_))
+  if (purpose == Purpose::rehearsal && (phase != Phase::frozen || rehearsing_))
     return fail(Code::conflict, "a rehearsal needs a frozen tenant, one at a time");
   FB_TRY_ASSIGN(parts.cgroup, cgroup_for(purpose));
   const SpawnPlace place{parts.cgroup ? parts.cgroup->fd() : -1, site_->cgroup_namespace.get()};
@@ -161,6 +181,10 @@ Result<std::shared_ptr<Exec>> ExecTable::create(const ExecSpec& spec, Purpose pu
   parts.in = std::move(stdio.in);
   parts.out = std::move(stdio.out);
   parts.err = std::move(stdio.err);
+  if (parts.out && parts.err) {
+    parts.write_ends.push_back(std::move(stdio.child_out));
+    parts.write_ends.push_back(std::move(stdio.child_err));
+  }
   return enter(std::move(parts), spec, purpose);
 }
 
@@ -185,10 +209,11 @@ Result<std::shared_ptr<Exec>> ExecTable::enter(Exec::Parts parts, const ExecSpec
   parts.ring_bytes = spec.ring_bytes;
   Exec::Owner& owner = *this;
   auto exec = std::make_shared<Exec>(reactor_, budget_, owner, std::move(parts));
-  if (purpose == Purpose::rehearsal)
-    rehearsal_ = exec;
+  if (purpose == Purpose::kernel)
+    kernels_.push_back(exec);
   else
     execs_[exec->id()] = exec;
+  if (purpose == Purpose::rehearsal) rehearsing_ = true;
   if (purpose == Purpose::app) state_.app_started();
   auto timeout = spec.timeout;
   if (purpose == Purpose::rehearsal)
@@ -220,7 +245,8 @@ Result<> ExecTable::remove(const std::string& id) {
 
 void ExecTable::give_back(const std::string& id, std::unique_ptr<Cgroup> cgroup) {
   if (!cgroup || id == kAppId) return;
-  (id == kRehearsalId ? site_->rehearsal_cgroups : site_->cgroups)->give(std::move(cgroup));
+  (id.back() == kRehearsalMark ? site_->rehearsal_cgroups : site_->cgroups)
+      ->give(std::move(cgroup));
 }
 
 void ExecTable::on_finished(Exec& exec) {
@@ -234,12 +260,16 @@ void ExecTable::on_finished(Exec& exec) {
     });
     return;
   }
-  if (rehearsal_.get() == &exec) {
-    // Nothing of the tenant may run before the wake, so neither what it left in the background.
-    if (!exec.idle_cgroup()) exec.kill_all();
-    reactor_.defer([this, gone = std::exchange(rehearsal_, nullptr)] { retire(gone); });
+  if (const auto at = std::ranges::find_if(kernels_, same); at != kernels_.end()) {
+    reactor_.defer([this, gone = *at] {
+      std::erase(kernels_, gone);
+      retire(gone);
+    });
     return;
   }
+  // Nothing of the tenant may run before the wake, so neither what a rehearsal left in the
+  // background.
+  if (is_rehearsal(exec) && !exec.idle_cgroup()) exec.kill_all();
   const auto at = execs_.find(exec.id());
   if (at == execs_.end() || !same(at->second)) return;
   reactor_.defer([this, done = at->second] { settle(done); });
@@ -252,6 +282,11 @@ void ExecTable::settle(const std::shared_ptr<Exec>& exec) {
     finished_.push_back(exec->id());
     if (exec->idle_cgroup()) give_back(exec->id(), exec->release_cgroup());
   }
+  if (is_rehearsal(*exec)) {
+    finished_.pop_back();
+    execs_.erase(exec->id());
+    retire(exec);
+  }
   while (finished_.size() > kMaxFinished || (budget_.scarce() && finished_.size() > 1)) {
     const auto oldest = execs_.extract(finished_.front());
     finished_.pop_front();
@@ -261,6 +296,7 @@ void ExecTable::settle(const std::shared_ptr<Exec>& exec) {
 
 // The object goes; what its background children hold stays.
 void ExecTable::retire(const std::shared_ptr<Exec>& exec) {
+  if (is_rehearsal(*exec)) rehearsing_ = false;
   for (auto& pipe : exec->release_pipes()) orphans_.push_back(std::move(pipe));
   std::erase_if(orphans_, [](const auto& pipe) { return pipe->at_end(); });
   while (orphans_.size() > kMaxOrphans) orphans_.pop_front();

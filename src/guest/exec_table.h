@@ -38,7 +38,7 @@ Command make_command(const ExecSpec& spec, const Stdio& stdio, const UserSpec& u
 
 class ExecTable final : private Exec::Owner {
  public:
-  enum class Purpose { normal, app, rehearsal };
+  enum class Purpose { normal, app, rehearsal, kernel };
 
   ExecTable(Reactor& reactor, Spawner& spawner, TenantState& state, UniqueFd null);
   ExecTable(const ExecTable&) = delete;
@@ -49,12 +49,17 @@ class ExecTable final : private Exec::Owner {
   void set_site(std::unique_ptr<Site> site) { site_ = std::move(site); }
 
   Result<std::shared_ptr<Exec>> create(const ExecSpec& spec, Purpose purpose = Purpose::normal);
+  // The interpreter of a context (`kernel.h`): with stdio of the caller, who reads it, and known to
+  // the caller only.
+  Result<std::shared_ptr<Exec>> create_kernel(const ExecSpec& spec, Stdio stdio);
   // For PID 1 of the tenant, which is started elsewhere (`tenant.h`).
   Result<Stdio> make_stdio(const ExecSpec& spec, int root) const;
   Result<> adopt_app(Process process, Stdio stdio, std::unique_ptr<Cgroup> cgroup);
 
   Result<std::shared_ptr<Exec>> find(const std::string& id) const;
   const std::map<std::string, std::shared_ptr<Exec>>& all() const { return execs_; }
+  // A throw-away of a rehearsal, which takes the way of any exec but is not shown.
+  static bool is_rehearsal(const Exec& exec);
   // Kills everything it started.
   Result<> remove(const std::string& id);
 
@@ -63,6 +68,8 @@ class ExecTable final : private Exec::Owner {
   Result<std::string> choose_id(const ExecSpec& spec, Purpose purpose);
   Result<UserSpec> user_of(const ExecSpec& spec) const;
   Result<std::unique_ptr<Cgroup>> cgroup_for(Purpose purpose);
+  Result<std::shared_ptr<Exec>> start(const ExecSpec& spec, Purpose purpose, const UserSpec& user,
+                                      Stdio stdio);
   Result<std::shared_ptr<Exec>> enter(Exec::Parts parts, const ExecSpec& spec, Purpose purpose);
   void give_back(const std::string& id, std::unique_ptr<Cgroup> cgroup);
   void settle(const std::shared_ptr<Exec>& exec);
@@ -78,7 +85,8 @@ class ExecTable final : private Exec::Owner {
   std::map<std::string, std::shared_ptr<Exec>> execs_;
   std::deque<std::string> finished_;            // oldest first
   std::vector<std::shared_ptr<Exec>> removed_;  // killed, not yet reaped
-  std::shared_ptr<Exec> rehearsal_;
+  bool rehearsing_ = false;
+  std::vector<std::shared_ptr<Exec>> kernels_;
   std::deque<std::unique_ptr<OutputPipe>> orphans_;
   std::uint64_t next_id_ = 1;
 };

@@ -6,26 +6,30 @@
 namespace firebreak::guest {
 namespace {
 constexpr std::size_t kFramePayload = 32 * 1024UL;
-}
+constexpr std::chrono::milliseconds kSoon{10};
+}  // namespace
 
 OutputStream::OutputStream(std::shared_ptr<Exchange> exchange, std::shared_ptr<Exec> exec,
-                           std::uint64_t offset, bool announce)
+                           std::uint64_t offset, Announce announce)
     : exchange_(std::move(exchange)), exec_(std::move(exec)), offset_(offset) {
-  exchange_->begin(200, "application/x-firebreak-frames");
-  if (announce) {
+  if (announce != Announce::no) {
     const json::object started{{"id", exec_->id()}, {"pid", exec_->tenant_pid()}};
     wire::put_frame(wire::FrameType::started, json::serialize(started), pending_);
   }
   exec_->set_view(this);
-  pump();
+  if (announce == Announce::soon && !exec_->finished())
+    begin_timer_ = exec_->reactor().after(kSoon, [this] { pump(); });
+  else
+    pump();
 }
 
 OutputStream::~OutputStream() {
-  exec_->clear_view(this);
+  on_closed();
 }
 
 void OutputStream::on_closed() {
   exec_->clear_view(this);
+  exec_->reactor().cancel(begin_timer_);
 }
 
 bool OutputStream::next_frame() {
@@ -51,6 +55,11 @@ bool OutputStream::next_frame() {
 }
 
 void OutputStream::pump() {
+  if (!begun_) {
+    begun_ = true;
+    exec_->reactor().cancel(begin_timer_);
+    exchange_->begin(200, "application/x-firebreak-frames");
+  }
   for (;;) {
     if (!pending_.empty()) {
       pending_.erase(0, exchange_->write(pending_));

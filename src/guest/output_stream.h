@@ -12,9 +12,11 @@ namespace firebreak::guest {
 
 class OutputStream final : public StreamHandler, private ExecView {
  public:
-  // `announce`: begins with a `started` frame.
+  // Whether it begins with a `started` frame. `soon`: together with the first output or the exit if
+  // they come at once, because two small answers cost a short exec noticeably more than one.
+  enum class Announce { no, now, soon };
   OutputStream(std::shared_ptr<Exchange> exchange, std::shared_ptr<Exec> exec, std::uint64_t offset,
-               bool announce);
+               Announce announce);
   OutputStream(const OutputStream&) = delete;
   OutputStream& operator=(const OutputStream&) = delete;
   ~OutputStream() override;
@@ -34,7 +36,9 @@ class OutputStream final : public StreamHandler, private ExecView {
   std::shared_ptr<Exec> exec_;
   std::uint64_t offset_;
   std::string pending_;  // the rest of a frame that did not fit
+  bool begun_ = false;
   bool over_ = false;
+  Reactor::TimerId begin_timer_;
 };
 
 }  // namespace firebreak::guest

@@ -24,6 +24,26 @@ ExecSpec app_exec(ExecSpec app) {
   return app;
 }
 
+// The reaper is this program under another name (apps/agent/main.cpp).
+struct Reaper {
+  UniqueFd program;
+  UniqueFd null;
+
+  static Result<Reaper> open() {
+    Reaper reaper;
+    FB_TRY_ASSIGN(reaper.program, sys::open("/proc/self/exe", O_PATH));
+    FB_TRY_ASSIGN(reaper.null, sys::open("/dev/null", O_RDWR));
+    return reaper;
+  }
+  Command command() const {
+    Command command;
+    command.argv = {kReaperName};
+    command.program = program.get();
+    command.in = command.out = command.err = null.get();
+    return command;
+  }
+};
+
 }  // namespace
 
 Result<TenantSpec> parse_tenant_spec(const json::object& body) {
@@ -107,14 +127,16 @@ Result<Process> Tenant::start_pid1(const TenantSpec& spec, int disk) {
     app_stdio_ = std::move(stdio);
     return process;
   }
-  // The reaper is this program under another name (apps/agent/main.cpp).
-  FB_TRY_ASSIGN(UniqueFd self, sys::open("/proc/self/exe", O_PATH));
-  FB_TRY_ASSIGN(UniqueFd null, sys::open("/dev/null", O_RDWR));
-  Command command;
-  command.argv = {kReaperName};
-  command.program = self.get();
-  command.in = command.out = command.err = null.get();
-  return spawner_.start_tenant(command, place, plan);
+  FB_TRY_ASSIGN(const Reaper reaper, Reaper::open());
+  return spawner_.start_tenant(reaper.command(), place, plan);
+}
+
+// A rehearsal must not thaw the tenant, so it thaws this: a process like the tenant's PID 1,
+// outside of its namespaces.
+Result<Freezer> Tenant::start_shadow() {
+  FB_TRY_ASSIGN(const Reaper reaper, Reaper::open());
+  FB_TRY(spawner_.start(reaper.command(), SpawnPlace{cgroups_->shadow_member->fd(), -1}));
+  return Freezer::open(cgroups_->shadow->fd());
 }
 
 // From here on this thread is inside: what it starts inherits the namespaces and cannot have more
@@ -146,6 +168,7 @@ Result<TenantHandles> Tenant::create_in_guest(const TenantSpec& spec) {
     return fail_errno("mount " + spec.device);
   TenantHandles handles;
   FB_TRY_ASSIGN(handles.disk, sys::open(kTenantRoot, O_RDONLY | O_DIRECTORY));
+  FB_TRY_ASSIGN(handles.shadow, start_shadow());
   FB_TRY_ASSIGN(Process pid1, start_pid1(spec, handles.disk.get()));
   handles.pid = pid1.pid;
   FB_TRY_ASSIGN(handles.pidfd, sys::dup(pid1.pidfd.get()));

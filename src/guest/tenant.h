@@ -34,6 +34,7 @@ struct TenantHandles {
   UniqueFd sock_diag;  // in the tenant's network namespace
   std::unique_ptr<Cgroup> cgroup;
   std::optional<Freezer> freezer;
+  std::optional<Freezer> shadow;  // of a process that rehearsals freeze and thaw instead
 };
 
 class Tenant final : private Watcher {
@@ -52,6 +53,7 @@ class Tenant final : private Watcher {
   Result<TenantHandles> create_here(const TenantSpec& spec);
   Result<TenantHandles> create_in_guest(const TenantSpec& spec);
   Result<Process> start_pid1(const TenantSpec& spec, int disk);
+  Result<Freezer> start_shadow();
   Result<std::unique_ptr<Site>> enter_namespaces(const TenantSpec& spec, const Process& pid1);
   Result<> start_app(const TenantSpec& spec);
 

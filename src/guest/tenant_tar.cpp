@@ -229,9 +229,10 @@ bool same_file(int dir_a, const std::string& a, int dir_b, const std::string& b)
 
 TarSink::~TarSink() = default;
 
-Result<std::unique_ptr<TarSink>> TarSink::open(int root_fd, const std::string& path) {
+Result<std::unique_ptr<TarSink>> TarSink::open(int root_fd, const std::string& path,
+                                               Owners owners) {
   FB_TRY_ASSIGN(UniqueFd target, open_below(root_fd, path, O_PATH | O_DIRECTORY, kInRoot));
-  return std::unique_ptr<TarSink>(new TarSink(std::move(target)));
+  return std::unique_ptr<TarSink>(new TarSink(std::move(target), owners));
 }
 
 Result<> TarSink::finish() {
@@ -255,7 +256,13 @@ Result<> TarSink::on_entry(const TarEntry& entry) {
     if (entry.type == TarType::dir) return {};
     return fail(Code::invalid, doing() + ": names the directory itself");
   }
-  if (auto made = make(entry, *path); !made) return fail(std::move(made).error(), doing());
+  TarEntry as = entry;
+  if (owners_ == Owners::ours) {
+    as.uid = ::geteuid();
+    as.gid = ::getegid();
+    as.mode &= 0777;
+  }
+  if (auto made = make(as, *path); !made) return fail(std::move(made).error(), doing());
   return {};
 }
 

@@ -60,7 +60,11 @@ class TarSource {
 // Unpacks below a directory. An entry replaces a file of its name; directories are merged.
 class TarSink final : private wire::TarReader::Sink {
  public:
-  static Result<std::unique_ptr<TarSink>> open(int root_fd, const std::string& path);
+  // Whose the new files are: as the archive says, or ours and without set-id bits, for an archive
+  // that is not trusted.
+  enum class Owners { archive, ours };
+  static Result<std::unique_ptr<TarSink>> open(int root_fd, const std::string& path,
+                                               Owners owners = Owners::archive);
   TarSink(const TarSink&) = delete;
   TarSink& operator=(const TarSink&) = delete;
   ~TarSink() override;
@@ -75,7 +79,7 @@ class TarSink final : private wire::TarReader::Sink {
     std::int64_t mtime_ns;
   };
 
-  explicit TarSink(UniqueFd target) : target_(std::move(target)) {}
+  TarSink(UniqueFd target, Owners owners) : target_(std::move(target)), owners_(owners) {}
 
   Result<> on_entry(const wire::TarEntry& entry) override;
   Result<> on_data(std::string_view bytes) override;
@@ -88,6 +92,7 @@ class TarSink final : private wire::TarReader::Sink {
   Result<> enter_parent(const std::string& parent);
 
   UniqueFd target_;
+  Owners owners_;
   UniqueFd parent_;                         // of the current entry
   std::optional<std::string> parent_path_;  // below the target; what parent_ is for
   std::string name_;                        // of the current entry in parent_

@@ -80,6 +80,56 @@ struct ExecResult {
   ExecExit exit;
 };
 
+struct ContextSpec {
+  std::string language;
+  std::map<std::string, std::string> env;
+  std::string cwd;
+  std::string user;
+  std::string id;
+};
+
+struct ContextStatus {
+  std::string id;
+  std::string language;
+  std::string state;  // starting, idle, busy, dead
+  std::uint64_t execution_count = 0;
+  std::uint64_t restarts = 0;
+  std::string run;  // the last one; "" before the first
+};
+
+struct RunDone {
+  std::string status;  // ok, error, interrupted, timeout, died
+  std::uint64_t execution_count = 0;
+  std::uint64_t duration_ms = 0;
+  std::optional<ExecExit> exit;  // of an interpreter that died
+};
+
+// Where a reader of a run is: enough to go on after its stream was cut.
+struct RunPosition {
+  std::string context;
+  std::string run;  // known after the first frame
+  std::uint64_t offset = 0;
+  std::string parts;  // of an item that is not complete
+};
+
+// The frames of a run. Destroying it leaves the run going on; attach_run(position()) takes it up.
+class RunStream {
+ public:
+  RunStream(std::unique_ptr<net::ChannelStream> stream, RunPosition position)
+      : stream_(std::move(stream)), position_(std::move(position)) {}
+  // The next frame, items and errors whole; nullopt after the `done` frame.
+  net::Task<Result<std::optional<wire::Frame>>> next(Deadline deadline);
+  const RunPosition& position() const { return position_; }
+
+ private:
+  // False: it was a part, which is kept.
+  Result<bool> take(wire::Frame& frame);
+
+  std::unique_ptr<net::ChannelStream> stream_;
+  wire::FrameDecoder decoder_;
+  RunPosition position_;
+};
+
 struct AgentHealth {
   std::uint64_t protocol = 0;
   std::string tenant;
@@ -102,9 +152,13 @@ class AgentClient {
   };
   // Adds the time and fresh entropy itself.
   net::Task<Result<>> wake(const Wake& wake, Deadline deadline);
-  // The wake path without a change, and a throw-away exec over the data port; the tenant is frozen
+  // The wake path without a change, and throw-away execs over the data port; the tenant is frozen
   // and sees nothing of it.
   net::Task<Result<>> rehearse(Deadline deadline);
+  // One throw-away exec that gets `input` and runs to its end: what an image is for can be
+  // rehearsed as well. A program that the image lacks is no error.
+  net::Task<Result<>> rehearse_exec(const ExecSpec& spec, std::string_view input,
+                                    Deadline deadline);
   // Returns how many outside sockets were destroyed.
   net::Task<Result<std::uint64_t>> freeze(bool destroy_sockets, bool sync, Deadline deadline);
   // Adds the time: a stopped machine's clock stands still.
@@ -120,6 +174,22 @@ class AgentClient {
   net::Task<Result<>> exec_stdin(const std::string& id, std::uint64_t offset,
                                  std::string_view bytes, bool eof, Deadline deadline);
   net::Task<Result<>> signal_exec(const std::string& id, int signal, Deadline deadline);
+
+  // Returns when the interpreter is ready.
+  net::Task<Result<ContextStatus>> create_context(const ContextSpec& spec, Deadline deadline);
+  net::Task<Result<ContextStatus>> context(const std::string& id, Deadline deadline);
+  net::Task<Result<std::vector<ContextStatus>>> contexts(Deadline deadline);
+  // One run at a time: Code::conflict while another goes on. `timeout_ms` 0: none.
+  net::Task<Result<std::unique_ptr<RunStream>>> run_context(const std::string& id,
+                                                            std::string_view code,
+                                                            std::uint64_t timeout_ms,
+                                                            Deadline deadline);
+  net::Task<Result<std::unique_ptr<RunStream>>> attach_run(RunPosition position, Deadline deadline);
+  // False: nothing was running.
+  net::Task<Result<bool>> interrupt_context(const std::string& id, Deadline deadline);
+  // Its state is lost, its id stays.
+  net::Task<Result<ContextStatus>> restart_context(const std::string& id, Deadline deadline);
+  net::Task<Result<>> delete_context(const std::string& id, Deadline deadline);
 
   net::Task<Result<std::string>> read_file(const std::string& path, Deadline deadline,
                                            std::size_t limit = 16 << 20);
@@ -150,5 +220,8 @@ class AgentClient {
 // The agent's error body as our error; shared with streamed calls.
 Error agent_error(const net::Reply& reply);
 Result<ExecExit> parse_exit(std::string_view payload);
+Result<RunDone> parse_done(std::string_view payload);
+// The head of a streamed call, or the agent's error.
+net::Task<Result<>> expect_ok(net::ChannelStream& stream, Deadline deadline);
 
 }  // namespace firebreak::machine

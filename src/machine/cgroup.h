@@ -72,6 +72,8 @@ class Cgroup {
   const std::string& name() const { return name_; }
   Result<CgroupJoin> open_join() const;
   Result<CgroupUsage> usage() const;
+  // Replaces the limits that are not 0.
+  Result<> apply(const CgroupLimits& limits) const;
   // Host pids of its processes.
   Result<std::vector<pid_t>> processes() const;
   // Kills what is left in it and removes it. A group that is gone already is fine.
@@ -80,7 +82,6 @@ class Cgroup {
  private:
   friend class CgroupRoot;
   Cgroup(std::string name, CgroupVersion version) : name_(std::move(name)), version_(version) {}
-  Result<> apply(const CgroupLimits& limits) const;
   Result<> kill_all() const;
 
   std::string name_;

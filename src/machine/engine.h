@@ -53,6 +53,19 @@ struct LaunchSpec {
   HostLimits limits;
 };
 
+// What a machine's process has used and holds, as the host counts it.
+struct ProcessUsage {
+  std::uint64_t cpu_usec = 0;  // since the process began
+  std::uint64_t memory_bytes = 0;
+};
+
+// A machine found on the host, whoever made it.
+struct FoundMachine {
+  std::string id;
+  bool suspended = false;  // its saved state is whole
+  bool parked = false;
+};
+
 // Who a clone is after waking: set before any tenant process runs.
 struct Identity {
   std::string hostname;
@@ -99,6 +112,9 @@ class Machine {
   virtual net::Task<Result<>> fork(const std::vector<std::string>& ids, Deadline deadline) = 0;
   // Kills it and removes everything it had on the host. Safe in every state, also after a failure.
   virtual net::Task<Result<>> terminate(Deadline deadline) = 0;
+  virtual Result<ProcessUsage> usage() const = 0;
+  // New limits for the running process.
+  virtual Result<> set_limits(const HostLimits& limits) = 0;
   // Completes when the process has ended, whatever the reason. false: the deadline passed first.
   virtual net::Task<bool> wait_exit(Deadline deadline) = 0;
 };
@@ -133,6 +149,14 @@ class Engine {
                                                              Deadline deadline) = 0;
   // Removes what is left of a machine that is suspended, dead or half made.
   virtual net::Task<Result<>> discard(const std::string& id, Deadline deadline) = 0;
+  // Gives a snapshot's memory back as soon as no clone lives on it; load() brings it back.
+  virtual net::Task<Result<>> unload(const std::string& directory, Deadline deadline) = 0;
+  // Removes a snapshot from memory and disk. No clone may be left.
+  virtual net::Task<Result<>> remove_snapshot(const std::string& directory, Deadline deadline) = 0;
+  // Every machine that has anything on the host, running or not.
+  virtual Result<std::vector<FoundMachine>> list() const = 0;
+  // Bytes on disk that a machine has of its own: saved memory and disk layer.
+  virtual std::uint64_t stored_bytes(const std::string& id) const = 0;
 };
 
 }  // namespace firebreak::machine

@@ -37,12 +37,6 @@ std::string first_line_of(const std::vector<std::string>& command) {
   return output ? output->substr(0, output->find('\n')) : std::string();
 }
 
-std::string qemu_version() {
-  constexpr std::string_view kIntro = "QEMU emulator version ";
-  const std::string line = first_line_of({kQemu, "--version"});
-  return line.starts_with(kIntro) ? line.substr(kIntro.size()) : std::string();
-}
-
 Check probe_qemu(const std::string& version) {
   std::vector<std::string> lacking;
   if (!sys::exists(kFirmware)) lacking.emplace_back(kFirmware);
@@ -160,6 +154,12 @@ Check probe_packages() {
 
 }  // namespace
 
+std::string host_qemu_version() {
+  constexpr std::string_view kIntro = "QEMU emulator version ";
+  const std::string line = first_line_of({kQemu, "--version"});
+  return line.starts_with(kIntro) ? line.substr(kIntro.size()) : std::string();
+}
+
 HostReport probe_host(const ProbeConfig& config,
                       const std::function<void(const Check&)>& on_check) {
   HostReport report;
@@ -169,7 +169,7 @@ HostReport probe_host(const ProbeConfig& config,
   };
   utsname host{};
   ::uname(&host);
-  const std::string qemu = qemu_version();
+  const std::string qemu = host_qemu_version();
   add(check_architecture(host.machine));
   add(probe_kernel(host.release));
   add(probe_privileges());

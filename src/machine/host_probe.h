@@ -21,6 +21,9 @@ struct HostReport {
   Accelerator accelerator = Accelerator::tcg;  // the one to use
 };
 
+// As QEMU prints it; empty when it does not run.
+std::string host_qemu_version();
+
 // `on_check` gets each line as soon as it is known.
 HostReport probe_host(const ProbeConfig& config, const std::function<void(const Check&)>& on_check);
 

@@ -8,6 +8,7 @@
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "machine/inventory.h"
 
 namespace firebreak::machine {
 namespace {
@@ -68,7 +69,9 @@ Result<uid_t> UidPool::lease(const std::string& owner) const {
 Result<> UidPool::release(uid_t uid) const {
   if (!contains(uid))
     return fail(Code::invalid, "uid " + std::to_string(uid) + " is not of this pool");
-  if (uid_has_process(uid))
+  // A zombie whose parent is not us and does not reap runs nothing: it keeps the uid from being
+  // leased again, not from being given back.
+  if (uid_has_process(uid) && !processes_of({.first = uid, .count = 1}).empty())
     return fail(Code::conflict, "a process still runs under uid " + std::to_string(uid));
   if (::unlink(path_of(uid).c_str()) != 0) return fail_errno("release uid " + std::to_string(uid));
   return sys::fsync_dir(dir_);

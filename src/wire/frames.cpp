@@ -34,7 +34,7 @@ Result<std::optional<Frame>> FrameDecoder::next() {
   const char* head = buffer_.data() + at_;
   const auto type = static_cast<std::uint8_t>(head[0]);
   const std::size_t length = get_u32(head + 1);
-  if (type > static_cast<std::uint8_t>(FrameType::gap) || length > kMaxFramePayload) {
+  if (type > static_cast<std::uint8_t>(FrameType::part) || length > kMaxFramePayload) {
     failed_ = true;
     return fail(Code::guest, "an output stream is damaged",
                 "frame type " + std::to_string(type) + ", length " + std::to_string(length));

@@ -1,5 +1,5 @@
-// The frames of an exec's output stream: type, length, payload (docs/agent-protocol.md section 3).
-// Sans-I/O; both ends use it.
+// The frames of an exec's or a run's output stream: type, length, payload (docs/agent-protocol.md
+// section 3). Sans-I/O; both ends use it.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,18 @@
 
 namespace firebreak::wire {
 
-enum class FrameType : std::uint8_t { started = 0, out = 1, err = 2, exit = 3, gap = 4 };
+enum class FrameType : std::uint8_t {
+  started = 0,
+  out = 1,
+  err = 2,
+  exit = 3,
+  gap = 4,
+  // Of runs in contexts.
+  item = 5,
+  error = 6,
+  done = 7,
+  part = 8
+};
 
 struct Frame {
   FrameType type = FrameType::out;

@@ -29,6 +29,11 @@ Output parse_output(std::string_view body) {
       case wire::FrameType::gap:
         output.gap += get_u64(payload.data());
         break;
+      case wire::FrameType::item:
+      case wire::FrameType::error:
+      case wire::FrameType::done:
+      case wire::FrameType::part:
+        break;
     }
   }
   output.whole = decoder.empty();

@@ -1,6 +1,5 @@
 #include "support/world.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -9,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "base/text.h"
 #include "machine/qemu/snapshot.h"
 
 namespace firebreak::testing_support {
@@ -22,13 +20,6 @@ std::string environment_or_die(const char* name) {
     std::exit(2);
   }
   return value;
-}
-
-std::vector<std::string> mount_lines() {
-  auto text = sys::read_file("/proc/self/mountinfo", 4 << 20);
-  std::vector<std::string> lines;
-  for (std::string_view line : split(text ? *text : "", '\n')) lines.emplace_back(line);
-  return lines;
 }
 
 std::string join(const std::vector<std::string>& list) {
@@ -46,8 +37,7 @@ std::string Leftovers::text() const {
 
 World::World()
     : data_dir_(std::filesystem::temp_directory_path() / ("firebreak-test-" + sys::random_hex(4))),
-      cgroup_root_("firebreak-test-" + std::to_string(::getpid())),
-      mounts_before_(mount_lines()) {
+      cgroup_root_("firebreak-test-" + std::to_string(::getpid())) {
   // Orphans of jails come to us and are reaped, as with a daemon.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   auto engine = machine::QemuEngine::create(config(), io_.get_executor(), pool_);
@@ -139,31 +129,14 @@ Task<Result<std::unique_ptr<Machine>>> World::launch(std::shared_ptr<Snapshot> s
 
 Leftovers World::leftovers() {
   Leftovers left;
-  machine::MachineHost& host = engine_->host();
-  if (auto ids = host.machine_ids()) left.machines = *ids;
-  if (auto names = host.cgroup_names()) left.cgroups = *names;
-  if (auto leases = host.uid_leases())
-    for (const auto& lease : *leases) left.uids.push_back(std::to_string(lease.uid));
-  const machine::UidRange range = host.config().uids;
-  if (auto pids = sys::list_dir("/proc")) {
-    for (const std::string& pid : *pids) {
-      if (!parse_u64(pid)) continue;
-      struct stat st{};
-      if (::stat(("/proc/" + pid).c_str(), &st) != 0) continue;
-      auto status = sys::read_file("/proc/" + pid + "/status");
-      if (!status) continue;
-      const auto at = status->find("\nUid:\t");
-      if (at == std::string::npos) continue;
-      const auto uid = static_cast<uid_t>(std::strtoul(status->c_str() + at + 6, nullptr, 10));
-      if (uid >= range.first && uid < range.first + range.count) left.processes.push_back(pid);
-    }
-  }
-  const auto now = mount_lines();
-  for (const std::string& line : now)
-    // Others on this host mount things, too.
-    if (line.find(data_dir_) != std::string::npos &&
-        std::find(mounts_before_.begin(), mounts_before_.end(), line) == mounts_before_.end())
-      left.mounts.push_back(line);
+  auto found = engine_->inventory();
+  if (!found) throw std::runtime_error(found.error().text());
+  for (const auto& machine : found->machines) left.machines.push_back(machine.id);
+  left.cgroups = found->cgroups;
+  for (const auto& lease : found->uids) left.uids.push_back(std::to_string(lease.uid));
+  for (const auto& process : found->processes)
+    left.processes.push_back(std::to_string(process.pid));
+  left.mounts = found->mounts;
   return left;
 }
 

@@ -77,7 +77,6 @@ class World {
   net::asio::thread_pool pool_{4};
   std::unique_ptr<machine::QemuEngine> engine_;
   std::map<std::string, std::shared_ptr<Snapshot>> snapshots_;
-  std::vector<std::string> mounts_before_;
   int counter_ = 0;
 };
 

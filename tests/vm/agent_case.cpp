@@ -36,6 +36,10 @@ Task<Result<Output>> read_all(ExecStream& stream) {
     if (!frame) co_return std::move(output);
     switch (frame->type) {
       case wire::FrameType::started:
+      case wire::FrameType::item:
+      case wire::FrameType::error:
+      case wire::FrameType::done:
+      case wire::FrameType::part:
         break;
       case wire::FrameType::out:
         mark('o');

@@ -72,12 +72,13 @@ void append_disks(const CommandLine& line, std::vector<std::string>& args) {
 
 std::string kernel_command_line(const CommandLine& line) {
   // No transparent huge pages: zeroing one would copy 2 MiB of the shared RAM. Expedited RCU:
-  // freezing waits for it.
+  // freezing waits for it. No scheduling group for every session: execs are in cgroups. A bounded
+  // table of TCP connections: looking for those to end walks all of it, and it grows with memory.
   std::string text =
       "quiet loglevel=3 console=ttyS0 panic=-1 reboot=t no_timer_check tsc=reliable "
       "random.trust_cpu=on "
       "lsm=landlock audit=0 nowatchdog cgroup_no_v1=all transparent_hugepage=madvise "
-      "rcupdate.rcu_expedited=1";
+      "rcupdate.rcu_expedited=1 noautogroup thash_entries=4096";
   // Emulated, the clock rate cannot be measured reliably (boots hang), and the guest's own
   // mitigations cost address-space switches without a CPU of its own to protect.
   if (line.accelerator == Accelerator::tcg)

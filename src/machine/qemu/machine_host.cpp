@@ -54,6 +54,13 @@ Result<UniqueFd> connect_to(const std::string& directory, std::string_view name)
   return fd;
 }
 
+CgroupLimits cgroup_limits(const MachineRecord& record) {
+  return {.memory_max_bytes = record.limits.memory_bytes,
+          .cpu_weight = record.limits.cpu_weight,
+          .cpu_quota_percent = record.limits.cpu_percent,
+          .pids_max = 64 + record.size.vcpus};
+}
+
 std::vector<JailedProcess> processes_of(const Cgroup& cgroup) {
   std::vector<JailedProcess> processes;
   const auto pids = cgroup.processes();
@@ -189,12 +196,7 @@ Result<StartedProcess> MachineHost::start(MachineRecord& record, const CommandLi
   FB_TRY_ASSIGN(UniqueFd log,
                 sys::open(directory + "/qemu.log", O_WRONLY | O_CREAT | O_APPEND, 0600));
 
-  CgroupLimits limits;
-  limits.memory_max_bytes = record.limits.memory_bytes;
-  limits.cpu_weight = record.limits.cpu_weight;
-  limits.cpu_quota_percent = record.limits.cpu_percent;
-  limits.pids_max = 64 + record.size.vcpus;
-  FB_TRY_ASSIGN(const Cgroup cgroup, cgroups_.create(record.id, limits));
+  FB_TRY_ASSIGN(const Cgroup cgroup, cgroups_.create(record.id, cgroup_limits(record)));
   faults_.reach("start.cgroup");
 
   RuntimeRoot runtime = runtime_;
@@ -228,6 +230,18 @@ Result<StartedProcess> MachineHost::connect(const MachineRecord& record) {
   FB_TRY_ASSIGN(UniqueFd ctl, connect_to(directory, kSockets[1]));
   FB_TRY_ASSIGN(UniqueFd data, connect_to(directory, kSockets[2]));
   return StartedProcess{*std::move(process), std::move(qmp), std::move(ctl), std::move(data)};
+}
+
+Result<CgroupUsage> MachineHost::usage(const std::string& id) const {
+  FB_TRY_ASSIGN(const Cgroup cgroup, cgroups_.open(id));
+  return cgroup.usage();
+}
+
+Result<> MachineHost::set_limits(MachineRecord& record, const HostLimits& limits) const {
+  FB_TRY_ASSIGN(const Cgroup cgroup, cgroups_.open(record.id));
+  record.limits = limits;
+  FB_TRY(cgroup.apply(cgroup_limits(record)));
+  return write_record(record);
 }
 
 Result<> MachineHost::stop_process(const MachineRecord& record, Deadline deadline) {

@@ -70,6 +70,9 @@ class MachineHost {
   // leaves.
   Result<> stop_process(const MachineRecord& record, Deadline deadline);
 
+  Result<CgroupUsage> usage(const std::string& id) const;
+  Result<> set_limits(MachineRecord& record, const HostLimits& limits) const;
+
   // The key that a snapshot of this size made here and now has.
   SnapshotKey key(const Size& size) const;
   // Empty when a snapshot with this key loads here (with the kept copy of an older QEMU if need
@@ -80,6 +83,7 @@ class MachineHost {
   Result<std::vector<std::string>> machine_ids() const;
   Result<std::vector<std::string>> cgroup_names() const { return cgroups_.list(); }
   Result<std::vector<UidLease>> uid_leases() const { return uids_.list(); }
+  Result<> release_uid(uid_t uid) const { return uids_.release(uid); }
 
  private:
   MachineHost(EngineConfig config, RuntimeRoot runtime, UidPool uids);

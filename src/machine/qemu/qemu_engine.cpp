@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "machine/qemu/base_holder.h"
 
 namespace firebreak::machine {
 namespace {
@@ -241,6 +242,56 @@ net::Task<Result<>> QemuEngine::discard(const std::string& id, Deadline deadline
   FB_CO_TRY(MachineHost::check_id(id));
   auto remove = [this, &id, deadline]() { return host_.remove(id, deadline); };
   co_return co_await net::run_blocking(pool_, remove);
+}
+
+net::Task<Result<>> QemuEngine::unload(const std::string& directory, Deadline deadline) {
+  auto stop = [&]() -> Result<> {
+    stop_holder(directory, deadline);
+    return {};
+  };
+  co_return co_await net::run_blocking(pool_, stop);
+}
+
+net::Task<Result<>> QemuEngine::remove_snapshot(const std::string& directory, Deadline deadline) {
+  auto remove = [&]() { return machine::remove_snapshot(directory, deadline); };
+  co_return co_await net::run_blocking(pool_, remove);
+}
+
+Result<Inventory> QemuEngine::inventory() const {
+  Inventory found;
+  FB_TRY_ASSIGN(found.machines, list());
+  FB_TRY_ASSIGN(found.cgroups, host_.cgroup_names());
+  FB_TRY_ASSIGN(found.uids, host_.uid_leases());
+  found.processes = processes_of(host_.config().uids);
+  found.mounts = mounts_below(host_.config().data_dir);
+  if (auto names = sys::list_dir(host_.config().data_dir + "/snapshots")) found.snapshots = *names;
+  return found;
+}
+
+Result<std::vector<FoundMachine>> QemuEngine::list() const {
+  FB_TRY_ASSIGN(const std::vector<std::string> ids, host_.machine_ids());
+  std::vector<FoundMachine> found;
+  for (const std::string& id : ids) {
+    FoundMachine machine{.id = id, .suspended = sys::exists(host_.machine_dir(id) + "/saved")};
+    if (auto record = host_.read_record(id)) {
+      machine.parked = record->phase == MachinePhase::parked;
+    }
+    found.push_back(std::move(machine));
+  }
+  return found;
+}
+
+std::uint64_t QemuEngine::stored_bytes(const std::string& id) const {
+  std::uint64_t bytes = 0;
+  const std::string directory = host_.machine_dir(id);
+  auto names = sys::list_dir(directory);
+  if (!names) return 0;
+  for (const std::string& name : *names) {
+    struct stat st{};
+    if (::lstat((directory + "/" + name).c_str(), &st) != 0 || !S_ISREG(st.st_mode)) continue;
+    bytes += static_cast<std::uint64_t>(st.st_blocks) * 512;
+  }
+  return bytes;
 }
 
 }  // namespace firebreak::machine

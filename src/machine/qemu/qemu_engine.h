@@ -7,6 +7,7 @@
 #include <string>
 
 #include "machine/engine.h"
+#include "machine/inventory.h"
 #include "machine/qemu/machine_host.h"
 #include "machine/qemu/qemu_machine.h"
 
@@ -29,6 +30,14 @@ class QemuEngine final : public Engine {
   net::Task<Result<std::unique_ptr<Machine>>> attach(const std::string& id,
                                                      Deadline deadline) override;
   net::Task<Result<>> discard(const std::string& id, Deadline deadline) override;
+
+  net::Task<Result<>> unload(const std::string& directory, Deadline deadline) override;
+  net::Task<Result<>> remove_snapshot(const std::string& directory, Deadline deadline) override;
+  Result<std::vector<FoundMachine>> list() const override;
+  std::uint64_t stored_bytes(const std::string& id) const override;
+
+  // Looks at the whole host; blocking.
+  Result<Inventory> inventory() const;
 
   MachineHost& host() { return host_; }
 

@@ -31,6 +31,8 @@ Result<std::string> read_memfd(int fd) {
   return bytes;
 }
 
+constexpr std::chrono::milliseconds kCalm{500};
+
 // Under our own deadline, whatever the caller's was: for putting things right after a failure.
 Deadline repair_deadline() {
   return Deadline::in(std::chrono::seconds(10));
@@ -112,6 +114,10 @@ net::Task<Result<>> QemuMachine::wake(const Identity& identity, Deadline deadlin
 
 net::Task<Result<>> QemuMachine::rehearse(Deadline deadline) {
   deps_.host.faults().reach("rehearse");
+  FB_CO_TRY(co_await agent_.rehearse(deadline));
+  // Stopped and started, as it will be when it is parked and wanted.
+  FB_CO_TRY(co_await stop_cpus(deadline));
+  FB_CO_TRY(co_await start_cpus(deadline));
   FB_CO_TRY(co_await agent_.rehearse(deadline));
   deps_.host.faults().reach("rehearsed");
   co_return Result<>();
@@ -290,7 +296,13 @@ net::Task<Result<>> QemuMachine::snapshot(const std::string& directory, Deadline
   FB_CO_TRY(co_await agent_.freeze(true, true, deadline));
   // What a rehearsal reads from disk is then in the snapshot's page cache.
   FB_CO_TRY(co_await rehearse(deadline));
-  FB_CO_TRY(co_await freeze_and_stop(true, deadline));
+  FB_CO_TRY(co_await agent_.freeze(true, true, deadline));
+  deps_.host.faults().reach("frozen");
+  // What the kernel still has to do would be done, and translated, by every clone.
+  net::asio::steady_timer calm(deps_.executor, kCalm);
+  (void)co_await calm.async_wait(net::kNoThrow);
+  FB_CO_TRY(co_await stop_cpus(deadline));
+  deps_.host.faults().reach("stopped");
   watch.lap("freeze");
   {
     FB_CO_TRY_ASSIGN(UniqueFd state,
@@ -435,6 +447,15 @@ net::Task<Result<>> QemuMachine::terminate(Deadline deadline) {
   deps_.host.faults().reach("terminate");
   auto remove = [this, deadline]() { return deps_.host.remove(record_.id, deadline); };
   co_return co_await blocking(remove);
+}
+
+Result<ProcessUsage> QemuMachine::usage() const {
+  FB_TRY_ASSIGN(const CgroupUsage usage, deps_.host.usage(record_.id));
+  return ProcessUsage{usage.cpu_usec, usage.memory_bytes};
+}
+
+Result<> QemuMachine::set_limits(const HostLimits& limits) {
+  return deps_.host.set_limits(record_, limits);
 }
 
 net::Task<bool> QemuMachine::wait_exit(Deadline deadline) {

@@ -54,6 +54,8 @@ class QemuMachine final : public Machine {
   net::Task<Result<>> fork(const std::vector<std::string>& ids, Deadline deadline) override;
   net::Task<Result<>> terminate(Deadline deadline) override;
   net::Task<bool> wait_exit(Deadline deadline) override;
+  Result<ProcessUsage> usage() const override;
+  Result<> set_limits(const HostLimits& limits) override;
 
   // Used by the engine while it starts the machine.
   void set_phases(Phases phases) { phases_ = std::move(phases); }

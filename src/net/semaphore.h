@@ -1,0 +1,90 @@
+// Locks for coroutines of one executor: so many holders at a time, waiters served in the order they
+// came. A guard may outlive the task that took it, not the semaphore.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <utility>
+
+#include <boost/asio/cancellation_state.hpp>
+
+#include "net/task.h"
+
+namespace firebreak::net {
+
+class Semaphore {
+ public:
+  class Guard {
+   public:
+    Guard() = default;
+    explicit Guard(Semaphore* owner) : owner_(owner) {}
+    Guard(Guard&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)) {}
+    Guard& operator=(Guard&& other) noexcept {
+      if (this != &other) {
+        release();
+        owner_ = std::exchange(other.owner_, nullptr);
+      }
+      return *this;
+    }
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+    ~Guard() { release(); }
+    void release() {
+      if (Semaphore* owner = std::exchange(owner_, nullptr)) owner->unlock();
+    }
+
+   private:
+    Semaphore* owner_ = nullptr;
+  };
+
+  Semaphore(asio::any_io_executor executor, std::uint32_t permits)
+      : executor_(std::move(executor)), free_(permits) {}
+
+  // Code::timeout when the deadline passes first.
+  Task<Result<Guard>> lock(Deadline deadline) {
+    if (free_ > 0) {
+      --free_;
+      co_return Guard(this);
+    }
+    auto at = waiters_.emplace(waiters_.end(), executor_);
+    // A cancelled task would leave the loop by an exception, and its place in the queue would be
+    // served in its stead.
+    const asio::cancellation_state cancel = co_await asio::this_coro::cancellation_state;
+    while (!at->granted && !deadline.passed() &&
+           cancel.cancelled() == asio::cancellation_type::none)
+      (void)co_await at->event.wait(deadline);
+    const bool granted = at->granted;
+    waiters_.erase(at);
+    if (!granted) co_return fail(Code::timeout, "waiting for another operation took too long");
+    co_return Guard(this);
+  }
+
+ private:
+  struct Waiter {
+    explicit Waiter(const asio::any_io_executor& executor) : event(executor) {}
+    Event event;
+    bool granted = false;
+  };
+
+  void unlock() {
+    for (Waiter& waiter : waiters_) {
+      if (waiter.granted) continue;
+      waiter.granted = true;  // the permit passes on without being free in between
+      waiter.event.notify();
+      return;
+    }
+    ++free_;
+  }
+
+  asio::any_io_executor executor_;
+  std::list<Waiter> waiters_;
+  std::uint32_t free_;
+};
+
+// One holder at a time.
+class Mutex : public Semaphore {
+ public:
+  explicit Mutex(asio::any_io_executor executor) : Semaphore(std::move(executor), 1) {}
+};
+
+}  // namespace firebreak::net

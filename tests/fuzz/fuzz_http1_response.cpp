@@ -1,0 +1,8 @@
+// HTTP/1.1 responses of a guest's server.
+#include "http1_driver.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  firebreak::fuzz::drive_http1(firebreak::wire::Http1Parser::Role::response,
+                               {reinterpret_cast<const char*>(data), size});
+  return 0;
+}
