@@ -1,0 +1,50 @@
+// Whether one more microVM fits on this host, and what to give up to make it fit. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/ids.h"
+
+namespace firebreak::core {
+
+struct HostBudget {
+  std::uint64_t memory_mib = 0;  // for Firebreak: total minus the reserve
+  std::uint32_t millicpu = 0;    // all CPUs of the host
+  std::uint32_t overcommit = 4;  // sum of baselines may be so many times the host
+  friend bool operator==(const HostBudget&, const HostBudget&) = default;
+};
+
+struct HostUse {
+  std::uint64_t resident_mib = 0;  // really used: bases + private memory of running and parked
+  std::uint64_t baseline_mib = 0;  // promised to running microVMs
+  std::uint64_t baseline_millicpu = 0;
+};
+
+// What one more microVM is expected to need at once; it grows later.
+inline constexpr std::uint64_t kLaunchMib = 96;
+
+enum class Shortage { none, resident_memory, promised_memory, promised_cpu };
+
+Shortage check_admission(const HostBudget& budget, const HostUse& use, std::uint64_t baseline_mib,
+                         std::uint64_t baseline_millicpu);
+std::string shortage_message(Shortage shortage, const HostBudget& budget, const HostUse& use);
+
+// What can be given up, in the order it is: parked clones, bases nobody uses, then the microVM
+// longest without activity.
+struct Reclaimable {
+  enum class Kind { parked, base, microvm };
+  Kind kind;
+  std::string id;
+  Time last_used{};
+  std::uint64_t resident_mib = 0;
+};
+// The candidates to give up, in order, until `needed_mib` is reached; empty when even all of them
+// are not enough.
+std::vector<Reclaimable> choose_victims(std::vector<Reclaimable> candidates,
+                                        std::uint64_t needed_mib);
+
+}  // namespace firebreak::core

@@ -1,0 +1,153 @@
+// The things Firebreak keeps: tenants, keys, images, versions, builds, microVMs. Plain values as
+// the store returns them; nobody mutates a shared copy. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/clock.h"
+#include "core/hooks.h"
+#include "core/idle.h"
+#include "core/ids.h"
+#include "core/lifecycle.h"
+#include "core/limits.h"
+#include "core/size.h"
+#include "core/usage.h"
+
+namespace firebreak::core {
+
+struct Tenant {
+  TenantId id;
+  std::string name;  // unique
+  TenantLimits limits;
+  Time created{};
+  friend bool operator==(const Tenant&, const Tenant&) = default;
+};
+
+struct Key {
+  KeyId id;  // access key id
+  TenantId tenant;
+  std::string name;
+  std::string sealed_secret;  // secret access key, encrypted with the server's key file
+  std::string api_key_hash;   // SHA-256 of the bearer key, hex
+  bool admin = false;         // may manage tenants, keys and limits
+  Time created{};
+  std::optional<Time> revoked;
+  friend bool operator==(const Key&, const Key&) = default;
+};
+
+enum class ImageState {
+  creating,
+  created,
+  create_failed,
+  updating,
+  updated,
+  update_failed,
+  deleting,
+  delete_failed
+};
+enum class VersionState { pending, in_progress, successful, failed, deleting, delete_failed };
+enum class BuildState { pending, in_progress, successful, failed };
+std::string_view to_string(ImageState state);    // "CREATING", ...
+std::string_view to_string(VersionState state);  // "PENDING", ...
+std::string_view to_string(BuildState state);
+std::optional<ImageState> parse_image_state(std::string_view text);
+std::optional<VersionState> parse_version_state(std::string_view text);
+std::optional<BuildState> parse_build_state(std::string_view text);
+
+using Tags = std::map<std::string, std::string>;
+
+struct Image {
+  ImageId id;
+  TenantId tenant;
+  std::string name;  // unique within the tenant
+  ImageState state = ImageState::creating;
+  Tags tags;
+  Time created{};
+  std::optional<Time> updated;
+  friend bool operator==(const Image&, const Image&) = default;
+};
+
+struct ImageVersion {
+  ImageId image;
+  std::uint32_t number = 1;  // shown as "1.0"
+  VersionState state = VersionState::pending;
+  bool active = false;
+  std::string state_reason;
+  std::uint32_t memory_mib = kDefaultMemoryMib;
+  Hooks hooks;
+  std::map<std::string, std::string> env;
+  std::string snapshot;  // name of its directory below the data directory; empty until successful
+  std::string config;    // JSON of what a façade only echoes
+  Time created{};
+  std::optional<Time> updated;
+  friend bool operator==(const ImageVersion&, const ImageVersion&) = default;
+};
+std::string version_text(std::uint32_t number);                     // "2.0"
+std::optional<std::uint32_t> parse_version(std::string_view text);  // "2.0" or "2"
+bool runnable(const ImageVersion& version);
+// What a version's config says about its application; made by app_config.
+bool has_application(const ImageVersion& version);
+bool app_is_pid1(const ImageVersion& version);  // its end ends the microVM
+std::string app_config(bool has_app, bool is_pid1);
+
+struct Build {
+  BuildId id;
+  ImageId image;
+  std::uint32_t version = 1;
+  BuildState state = BuildState::pending;
+  std::string state_reason;
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t disk_bytes = 0;
+  Time created{};
+  std::optional<Time> finished;
+  friend bool operator==(const Build&, const Build&) = default;
+};
+
+struct Microvm {
+  MicrovmId id;
+  TenantId tenant;
+  EndpointId endpoint;
+  ImageId image;
+  std::string image_name;
+  std::uint32_t image_version = 1;
+  std::uint32_t memory_mib = kDefaultMemoryMib;
+  MicrovmState state = MicrovmState::pending;
+  Intent intent = Intent::none;
+  std::string state_reason;  // why it is not, or no longer, what it should be
+  std::optional<IdlePolicy> idle;
+  std::optional<Seconds> max_duration;
+  std::string payload;           // for the run hook; sensitive; cleared once RUNNING
+  std::uint64_t generation = 0;  // counts wakes
+  MicrovmId parent;              // of a fork
+  std::string client_token;      // idempotency
+  std::string request_hash;      // of the request that carried it
+  Tags tags;
+  std::string config;  // JSON of what a façade only echoes (connectors, role, logging)
+  Time started{};      // when it was asked for
+  Time state_since{};
+  std::optional<Time> suspended_at;
+  std::optional<Time> terminated;
+  std::uint64_t revision = 0;  // grows with every write
+  friend bool operator==(const Microvm&, const Microvm&) = default;
+};
+Aging aging_of(const Microvm& microvm);
+// Moves it to another state with the times that belong to it; conflict when not in the table.
+Result<> enter(Microvm& microvm, MicrovmState state, Time at);
+
+// One line of history: every transition, in order.
+struct Event {
+  std::uint64_t sequence = 0;
+  Time at{};
+  TenantId tenant;
+  MicrovmId microvm;
+  MicrovmState from = MicrovmState::pending;  // equal to `to` for the first
+  MicrovmState to = MicrovmState::pending;
+  std::string reason;
+  friend bool operator==(const Event&, const Event&) = default;
+};
+
+}  // namespace firebreak::core

@@ -1,0 +1,154 @@
+// Thin ownership over SQLite's C interface: one connection, cached statements, transactions that
+// roll back when left. Every value is bound. Owned by the store; one caller at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "core/clock.h"
+#include "core/ids.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace firebreak::store {
+
+// Bytes that are not text.
+struct Blob {
+  const std::string& bytes;
+};
+
+class Connection;
+
+// One run of a cached statement: goes back to the cache when destroyed. Columns are read from left
+// to right, each read moving on to the next.
+class Statement {
+ public:
+  Statement(Connection& db, std::string_view sql, sqlite3_stmt* handle)
+      : db_(&db), sql_(sql), handle_(handle) {}
+  Statement(Statement&& other) noexcept;
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+  Statement& operator=(Statement&&) = delete;
+  ~Statement();
+
+  void bind(std::nullptr_t);
+  void bind(std::int64_t value);
+  void bind(std::uint64_t value) { bind(static_cast<std::int64_t>(value)); }
+  void bind(std::uint32_t value) { bind(static_cast<std::int64_t>(value)); }
+  void bind(int value) { bind(static_cast<std::int64_t>(value)); }
+  void bind(bool value) { bind(static_cast<std::int64_t>(value ? 1 : 0)); }
+  void bind(std::string_view value);
+  void bind(const std::string& value) { bind(std::string_view(value)); }
+  // Without it a literal would become a bool.
+  void bind(const char* value) { bind(std::string_view(value)); }
+  void bind(const Blob& value);
+  void bind(core::Time value) { bind(core::to_unix_ms(value)); }
+  void bind(core::Seconds value) { bind(static_cast<std::int64_t>(value.count())); }
+  template <class Tag>
+  void bind(const core::Id<Tag>& value) {
+    bind(std::string_view(value.str()));
+  }
+  template <class T>
+  void bind(const std::optional<T>& value) {
+    value ? bind(*value) : bind(nullptr);
+  }
+
+  Result<bool> step();  // true: there is a row to read
+  Result<> finish();    // runs to the end
+
+  std::string text();
+  std::string bytes() { return text(); }
+  std::int64_t i64();
+  std::uint64_t u64() { return static_cast<std::uint64_t>(i64()); }
+  std::uint32_t u32() { return static_cast<std::uint32_t>(i64()); }
+  bool boolean() { return i64() != 0; }
+  core::Time time() { return core::from_unix_ms(i64()); }
+  std::optional<std::int64_t> optional_i64();
+  std::optional<core::Time> optional_time();
+  template <class IdType>
+  IdType id() {
+    return IdType(text());
+  }
+
+ private:
+  void note(int rc);
+
+  Connection* db_;
+  std::string_view sql_;
+  sqlite3_stmt* handle_;
+  int next_parameter_ = 1;
+  int next_column_ = 0;
+  int bind_error_ = 0;
+};
+
+class Connection {
+ public:
+  // Opens or makes the file. Code::corrupt when it is not a database.
+  static Result<std::unique_ptr<Connection>> open(const std::string& path, const std::string& vfs);
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+  ~Connection();
+
+  // `sql` is one statement and lives as long as the database: a literal.
+  template <class... Args>
+  Result<Statement> query(std::string_view sql, const Args&... args) {
+    FB_TRY_ASSIGN(Statement statement, prepare(sql));
+    (statement.bind(args), ...);
+    return statement;
+  }
+  // Returns how many rows it changed.
+  template <class... Args>
+  Result<std::uint64_t> run(std::string_view sql, const Args&... args) {
+    FB_TRY_ASSIGN(Statement statement, query(sql, args...));
+    FB_TRY(statement.finish());
+    return changes();
+  }
+  // The one number a query answers with; 0 when it has no row.
+  template <class... Args>
+  Result<std::int64_t> number(std::string_view sql, const Args&... args) {
+    FB_TRY_ASSIGN(Statement statement, query(sql, args...));
+    FB_TRY_ASSIGN(bool row, statement.step());
+    return row ? statement.i64() : 0;
+  }
+  // Several statements without values: schema and settings.
+  Result<> script(const std::string& sql);
+
+  std::int64_t last_rowid() const;
+  const std::string& path() const { return path_; }
+
+ private:
+  friend class Statement;
+  explicit Connection(std::string path) : path_(std::move(path)) {}
+  Result<Statement> prepare(std::string_view sql);
+  std::uint64_t changes() const;
+  std::unexpected<Error> error(int rc) const;
+
+  std::string path_;
+  sqlite3* handle_ = nullptr;
+  std::map<std::string_view, sqlite3_stmt*> idle_;  // not in use now
+};
+
+// Rolls back unless committed.
+class Transaction {
+ public:
+  static Result<Transaction> begin(Connection& db);
+  Transaction(Transaction&& other) noexcept : db_(std::exchange(other.db_, nullptr)) {}
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  Transaction& operator=(Transaction&&) = delete;
+  ~Transaction();
+  Result<> commit();
+
+ private:
+  explicit Transaction(Connection& db) : db_(&db) {}
+  Connection* db_;
+};
+
+}  // namespace firebreak::store

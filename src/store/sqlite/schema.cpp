@@ -1,0 +1,239 @@
+#include "store/sqlite/schema.h"
+
+#include <array>
+#include <string>
+
+#include "wire/crypto.h"
+
+namespace firebreak::store {
+
+namespace {
+
+// "FBRK", in the file's header.
+constexpr std::int64_t kApplicationId = 0x4642524B;
+
+// Times are milliseconds of Unix time, durations seconds. Usage has no foreign key to microVMs: it
+// outlives them. Images are named by microVMs but may be gone while the microVM's record stays.
+constexpr std::string_view kFirst = R"sql(
+CREATE TABLE tenants (
+  id TEXT PRIMARY KEY,
+  name TEXT NOT NULL UNIQUE,
+  limits TEXT NOT NULL,
+  created INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE keys (
+  id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  sealed_secret BLOB NOT NULL,
+  api_key_hash TEXT NOT NULL,
+  admin INTEGER NOT NULL,
+  created INTEGER NOT NULL,
+  revoked INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX keys_by_tenant ON keys (tenant);
+CREATE UNIQUE INDEX keys_by_hash ON keys (api_key_hash) WHERE api_key_hash <> '';
+
+CREATE TABLE images (
+  id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  state TEXT NOT NULL,
+  tags TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  updated INTEGER,
+  UNIQUE (tenant, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX images_by_age ON images (created, id);
+
+CREATE TABLE image_versions (
+  image TEXT NOT NULL REFERENCES images (id) ON DELETE CASCADE,
+  number INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  active INTEGER NOT NULL,
+  state_reason TEXT NOT NULL,
+  memory_mib INTEGER NOT NULL,
+  hooks TEXT NOT NULL,
+  env TEXT NOT NULL,
+  snapshot TEXT NOT NULL,
+  config TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  updated INTEGER,
+  PRIMARY KEY (image, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE builds (
+  id TEXT PRIMARY KEY,
+  image TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  state_reason TEXT NOT NULL,
+  memory_bytes INTEGER NOT NULL,
+  disk_bytes INTEGER NOT NULL,
+  created INTEGER NOT NULL,
+  finished INTEGER,
+  FOREIGN KEY (image, version) REFERENCES image_versions (image, number) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+CREATE INDEX builds_by_version ON builds (image, version);
+
+CREATE TABLE microvms (
+  id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL REFERENCES tenants (id),
+  endpoint TEXT NOT NULL UNIQUE,
+  image TEXT NOT NULL,
+  image_name TEXT NOT NULL,
+  image_version INTEGER NOT NULL,
+  memory_mib INTEGER NOT NULL,
+  state TEXT NOT NULL,
+  intent TEXT NOT NULL,
+  state_reason TEXT NOT NULL,
+  idle_max INTEGER,
+  idle_suspended INTEGER,
+  idle_resume INTEGER,
+  idle_rule TEXT,
+  max_duration INTEGER,
+  payload TEXT NOT NULL,
+  generation INTEGER NOT NULL,
+  parent TEXT NOT NULL,
+  client_token TEXT NOT NULL,
+  request_hash TEXT NOT NULL,
+  tags TEXT NOT NULL,
+  config TEXT NOT NULL,
+  started INTEGER NOT NULL,
+  state_since INTEGER NOT NULL,
+  suspended_at INTEGER,
+  terminated INTEGER,
+  revision INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX microvms_by_age ON microvms (tenant, started, id);
+CREATE INDEX microvms_live ON microvms (tenant, memory_mib) WHERE state <> 'TERMINATED';
+CREATE INDEX microvms_ended ON microvms (terminated) WHERE state = 'TERMINATED';
+
+CREATE TABLE client_tokens (
+  tenant TEXT NOT NULL,
+  token TEXT NOT NULL,
+  microvm TEXT NOT NULL REFERENCES microvms (id) ON DELETE CASCADE,
+  created INTEGER NOT NULL,
+  PRIMARY KEY (tenant, token)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX client_tokens_by_microvm ON client_tokens (microvm);
+CREATE INDEX client_tokens_by_age ON client_tokens (created);
+
+CREATE TABLE events (
+  sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+  at INTEGER NOT NULL,
+  tenant TEXT NOT NULL,
+  microvm TEXT NOT NULL REFERENCES microvms (id) ON DELETE CASCADE,
+  from_state TEXT NOT NULL,
+  to_state TEXT NOT NULL,
+  reason TEXT NOT NULL
+) STRICT;
+CREATE INDEX events_by_tenant ON events (tenant, sequence);
+CREATE INDEX events_by_microvm ON events (microvm, sequence);
+
+CREATE TABLE usage (
+  microvm TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+  metered_until INTEGER NOT NULL,
+  cpu_counter INTEGER NOT NULL,
+  running_ms INTEGER NOT NULL,
+  cpu_usec INTEGER NOT NULL,
+  cpu_over_usec INTEGER NOT NULL,
+  memory_mib_ms INTEGER NOT NULL,
+  suspended_mib_ms INTEGER NOT NULL,
+  snapshot_read_bytes INTEGER NOT NULL,
+  snapshot_written_bytes INTEGER NOT NULL,
+  bytes_in INTEGER NOT NULL,
+  bytes_out INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX usage_by_tenant ON usage (tenant, metered_until);
+)sql";
+
+constexpr std::array kMigrations{Migration{"first", kFirst}};
+
+constexpr std::string_view kJournal = R"sql(
+CREATE TABLE schema_migrations (
+  number INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  checksum TEXT NOT NULL,
+  applied INTEGER NOT NULL DEFAULT (unixepoch() * 1000)
+) STRICT;
+)sql";
+
+Result<> check_owner(Connection& db) {
+  FB_TRY_ASSIGN(std::int64_t owner, db.number("PRAGMA application_id"));
+  if (owner == kApplicationId) return {};
+  FB_TRY_ASSIGN(std::int64_t tables, db.number("SELECT count(*) FROM sqlite_schema"));
+  if (owner == 0 && tables == 0) return {};
+  return fail(Code::corrupt,
+              "the store " + db.path() + " is a database of another program; name another file");
+}
+
+Result<> check_applied(Connection& db, std::span<const Migration> known, std::int64_t version) {
+  auto unlisted = [&] {
+    return fail(Code::corrupt, "the store " + db.path() + " says version " +
+                                   std::to_string(version) +
+                                   " but does not list the migrations that make it; restore it "
+                                   "from a backup");
+  };
+  FB_TRY_ASSIGN(Statement rows, db.query("SELECT number, name, checksum FROM schema_migrations "
+                                         "ORDER BY number"));
+  for (std::int64_t expected = 1;; ++expected) {
+    FB_TRY_ASSIGN(bool row, rows.step());
+    if (!row && expected == version + 1) return {};
+    if (!row || rows.i64() != expected || expected > version) return unlisted();
+    const std::string name = rows.text();
+    if (rows.text() != wire::sha256_hex(known[static_cast<std::size_t>(expected) - 1].sql)) {
+      return fail(Code::corrupt, "the store " + db.path() + " was made by another migration " +
+                                     std::to_string(expected) + " (" + name +
+                                     ") than this program has; use the program that made it");
+    }
+  }
+}
+
+Result<> apply(Connection& db, const Migration& migration, std::int64_t number) {
+  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(db));
+  if (number == 1) FB_TRY(db.script(std::string(kJournal)));
+  FB_TRY(db.script(std::string(migration.sql)));
+  FB_TRY(db.run("INSERT INTO schema_migrations (number, name, checksum) VALUES (?, ?, ?)", number,
+                migration.name, wire::sha256_hex(migration.sql)));
+  // A pragma takes no bound value; both are numbers of ours.
+  FB_TRY(db.script("PRAGMA application_id = " + std::to_string(kApplicationId) +
+                   "; PRAGMA user_version = " + std::to_string(number)));
+  return transaction.commit();
+}
+
+}  // namespace
+
+std::span<const Migration> migrations() {
+  return kMigrations;
+}
+
+Result<std::int64_t> check_version(Connection& db, std::span<const Migration> known) {
+  FB_TRY(check_owner(db));
+  FB_TRY_ASSIGN(std::int64_t version, db.number("PRAGMA user_version"));
+  const auto newest = static_cast<std::int64_t>(known.size());
+  if (version > newest) {
+    return fail(Code::corrupt, "the store " + db.path() + " has version " +
+                                   std::to_string(version) +
+                                   ", this program knows versions up to " + std::to_string(newest) +
+                                   "; start the newer program");
+  }
+  if (version > 0) FB_TRY(check_applied(db, known, version));
+  return version;
+}
+
+Result<> migrate(Connection& db, std::span<const Migration> known) {
+  FB_TRY_ASSIGN(std::int64_t version, check_version(db, known));
+  while (version < static_cast<std::int64_t>(known.size())) {
+    const Migration& migration = known[static_cast<std::size_t>(version)];
+    ++version;
+    if (auto done = apply(db, migration, version); !done) {
+      return fail(done.error(), "migration " + std::to_string(version));
+    }
+  }
+  return {};
+}
+
+}  // namespace firebreak::store

@@ -1,0 +1,132 @@
+// The engine's class, for its own files only: each group of methods has a file. One caller at a
+// time.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/fd.h"
+#include "store/sqlite/connection.h"
+#include "store/store.h"
+
+namespace firebreak::store {
+
+class SqliteStore final : public Store {
+ public:
+  SqliteStore(UniqueFd lock, std::unique_ptr<Connection> db)
+      : lock_(std::move(lock)), db_(std::move(db)) {}
+
+  // sqlite_tenants.cpp
+  Result<> create_tenant(const core::Tenant& tenant) override;
+  Result<std::optional<core::Tenant>> find_tenant(const core::TenantId& id) override;
+  Result<std::vector<core::Tenant>> list_tenants() override;
+  Result<> set_limits(const core::TenantId& id, const core::TenantLimits& limits) override;
+  Result<> remove_tenant(const core::TenantId& id) override;
+  Result<> create_key(const core::Key& key) override;
+  Result<std::optional<core::Key>> find_key(const core::KeyId& id) override;
+  Result<std::optional<core::Key>> find_key_by_hash(const std::string& api_key_hash) override;
+  Result<std::vector<core::Key>> list_keys(const core::TenantId& tenant) override;
+  Result<> revoke_key(const core::TenantId& tenant, const core::KeyId& id, core::Time at) override;
+
+  // sqlite_images.cpp
+  Result<> create_image(const core::Image& image) override;
+  Result<std::optional<core::Image>> find_image(const core::TenantId& tenant,
+                                                const core::ImageId& id) override;
+  Result<std::optional<core::Image>> find_image_by_name(const core::TenantId& tenant,
+                                                        const std::string& name) override;
+  Result<Page<core::Image>> list_images(const core::TenantId& tenant,
+                                        const std::string& name_contains,
+                                        const PageRequest& page) override;
+  Result<> update_image(const core::Image& image) override;
+  Result<> remove_image(const core::ImageId& id) override;
+
+  // sqlite_versions.cpp
+  Result<> create_version(const core::ImageVersion& version) override;
+  Result<std::optional<core::ImageVersion>> find_version(const core::ImageId& image,
+                                                         std::uint32_t number) override;
+  Result<std::vector<core::ImageVersion>> list_versions(const core::ImageId& image) override;
+  Result<std::optional<core::ImageVersion>> latest_runnable(const core::ImageId& image) override;
+  Result<> update_version(const core::ImageVersion& version) override;
+  Result<> remove_version(const core::ImageId& image, std::uint32_t number) override;
+  Result<std::vector<core::ImageVersion>> all_versions() override;
+  Result<> create_build(const core::Build& build) override;
+  Result<> update_build(const core::Build& build) override;
+  Result<std::optional<core::Build>> find_build(const core::ImageId& image, std::uint32_t version,
+                                                const core::BuildId& id) override;
+  Result<std::vector<core::Build>> list_builds(const core::ImageId& image,
+                                               std::uint32_t version) override;
+
+  // sqlite_microvms.cpp
+  Result<Created> create_microvm(const core::Microvm& microvm,
+                                 const core::TenantLimits& limits) override;
+  Result<std::optional<core::Microvm>> find_microvm(const core::TenantId& tenant,
+                                                    const core::MicrovmId& id) override;
+  Result<std::optional<core::Microvm>> find_by_endpoint(const core::EndpointId& id) override;
+  Result<Page<core::Microvm>> list_microvms(const core::TenantId& tenant,
+                                            const MicrovmFilter& filter,
+                                            const PageRequest& page) override;
+  Result<std::vector<core::Microvm>> live_microvms() override;
+  Result<core::Microvm> change(const MicrovmChange& change) override;
+  Result<core::TenantUse> tenant_use(const core::TenantId& tenant) override;
+  Result<std::uint64_t> forget_terminated(core::Time before) override;
+
+  // sqlite_history.cpp
+  Result<std::vector<core::Event>> events(const core::TenantId& tenant,
+                                          std::optional<core::MicrovmId> microvm,
+                                          std::uint64_t after, std::uint32_t limit) override;
+  Result<std::uint64_t> last_event() override;
+  Result<std::optional<core::Meter>> meter(const core::MicrovmId& id) override;
+  Result<> save_meters(const std::vector<UsageRow>& rows) override;
+  Result<std::vector<UsageRow>> usage(const core::TenantId& tenant, core::Time since) override;
+
+ private:
+  // The microVM a client token has made, when it is remembered and was asked for in the same way.
+  Result<std::optional<core::Microvm>> made_before(const core::Microvm& asked);
+  Result<> append_event(const core::Microvm& microvm, core::MicrovmState from, core::Time at,
+                        const std::string& reason);
+
+  UniqueFd lock_;  // destroyed last: the file is free when nobody uses it any more
+  std::unique_ptr<Connection> db_;
+};
+
+// Rows of a statement, each read by `read`.
+template <class Read>
+auto read_all(Result<Statement> rows, Read read)
+    -> Result<std::vector<typename std::invoke_result_t<Read, Statement&>::value_type>> {
+  if (!rows) return std::unexpected(rows.error());
+  std::vector<typename std::invoke_result_t<Read, Statement&>::value_type> out;
+  while (true) {
+    FB_TRY_ASSIGN(bool row, rows->step());
+    if (!row) return out;
+    FB_TRY_ASSIGN(auto item, read(*rows));
+    out.push_back(std::move(item));
+  }
+}
+
+// The first row, if any.
+template <class Read>
+auto read_one(Result<Statement> rows, Read read)
+    -> Result<std::optional<typename std::invoke_result_t<Read, Statement&>::value_type>> {
+  if (!rows) return std::unexpected(rows.error());
+  FB_TRY_ASSIGN(bool row, rows->step());
+  if (!row) return std::nullopt;
+  FB_TRY_ASSIGN(auto item, read(*rows));
+  return item;
+}
+
+// For statements that must change exactly the row they name.
+inline Result<> require_change(const Result<std::uint64_t>& changed, const std::string& what) {
+  if (!changed) return std::unexpected(changed.error());
+  if (*changed == 0) return fail(Code::not_found, what + " does not exist");
+  return {};
+}
+
+// For statements that add a row: says what was being added when it is taken or belongs to nothing.
+inline Result<> require_added(const Result<std::uint64_t>& changed, const std::string& what) {
+  if (!changed) return fail(changed.error(), what);
+  return {};
+}
+
+}  // namespace firebreak::store

@@ -1,0 +1,110 @@
+#include <algorithm>
+
+#include "store/sqlite/codec.h"
+#include "store/sqlite/sqlite_engine.h"
+
+namespace firebreak::store {
+
+namespace {
+
+Result<core::Event> read_event(Statement& row) {
+  core::Event event;
+  event.sequence = row.u64();
+  event.at = row.time();
+  event.tenant = row.id<core::TenantId>();
+  event.microvm = row.id<core::MicrovmId>();
+  FB_TRY_ASSIGN(event.from, decode(core::parse_microvm_state, row.text()));
+  FB_TRY_ASSIGN(event.to, decode(core::parse_microvm_state, row.text()));
+  event.reason = row.text();
+  return event;
+}
+
+// In the order of the table's columns; a migration only appends some.
+Result<UsageRow> read_usage(Statement& row) {
+  UsageRow out;
+  out.microvm = row.id<core::MicrovmId>();
+  out.tenant = row.id<core::TenantId>();
+  out.meter.until = row.time();
+  out.meter.cpu_counter = row.u64();
+  core::Usage& total = out.meter.total;
+  total.running_ms = row.u64();
+  total.cpu_usec = row.u64();
+  total.cpu_over_usec = row.u64();
+  total.memory_mib_ms = row.u64();
+  total.suspended_mib_ms = row.u64();
+  total.snapshot_read_bytes = row.u64();
+  total.snapshot_written_bytes = row.u64();
+  total.bytes_in = row.u64();
+  total.bytes_out = row.u64();
+  return out;
+}
+
+}  // namespace
+
+Result<> SqliteStore::append_event(const core::Microvm& microvm, core::MicrovmState from,
+                                   core::Time at, const std::string& reason) {
+  FB_TRY(
+      db_->run("INSERT INTO events (at, tenant, microvm, from_state, to_state, reason) "
+               "VALUES (?, ?, ?, ?, ?, ?)",
+               at, microvm.tenant, microvm.id, core::to_string(from),
+               core::to_string(microvm.state), reason));
+  return {};
+}
+
+Result<std::vector<core::Event>> SqliteStore::events(const core::TenantId& tenant,
+                                                     std::optional<core::MicrovmId> microvm,
+                                                     std::uint64_t after, std::uint32_t limit) {
+  const auto first = static_cast<std::int64_t>(std::min<std::uint64_t>(after, INT64_MAX));
+  if (microvm) {
+    return read_all(db_->query("SELECT sequence, at, tenant, microvm, from_state, to_state, reason "
+                               "FROM events WHERE microvm = ? AND tenant = ? AND sequence > ? "
+                               "ORDER BY sequence LIMIT ?",
+                               *microvm, tenant, first, limit),
+                    read_event);
+  }
+  return read_all(db_->query("SELECT sequence, at, tenant, microvm, from_state, to_state, reason "
+                             "FROM events WHERE tenant = ? AND sequence > ? "
+                             "ORDER BY sequence LIMIT ?",
+                             tenant, first, limit),
+                  read_event);
+}
+
+Result<std::uint64_t> SqliteStore::last_event() {
+  // Not max(sequence): numbers are not given again when the last events are forgotten.
+  FB_TRY_ASSIGN(std::int64_t last,
+                db_->number("SELECT seq FROM sqlite_sequence WHERE name = 'events'"));
+  return static_cast<std::uint64_t>(last);
+}
+
+Result<std::optional<core::Meter>> SqliteStore::meter(const core::MicrovmId& id) {
+  FB_TRY_ASSIGN(auto row,
+                read_one(db_->query("SELECT * FROM usage WHERE microvm = ?", id), read_usage));
+  if (!row) return std::nullopt;
+  return row->meter;
+}
+
+Result<> SqliteStore::save_meters(const std::vector<UsageRow>& rows) {
+  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_));
+  for (const UsageRow& row : rows) {
+    const core::Usage& total = row.meter.total;
+    // A tenant removed meanwhile must not make the others' meters fail.
+    FB_TRY(db_->run(
+        "INSERT OR REPLACE INTO usage (microvm, tenant, metered_until, cpu_counter, "
+        "running_ms, cpu_usec, cpu_over_usec, memory_mib_ms, suspended_mib_ms, "
+        "snapshot_read_bytes, snapshot_written_bytes, bytes_in, bytes_out) "
+        "SELECT ?, id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM tenants WHERE id = ?",
+        row.microvm, row.meter.until, row.meter.cpu_counter, total.running_ms, total.cpu_usec,
+        total.cpu_over_usec, total.memory_mib_ms, total.suspended_mib_ms, total.snapshot_read_bytes,
+        total.snapshot_written_bytes, total.bytes_in, total.bytes_out, row.tenant));
+  }
+  return transaction.commit();
+}
+
+Result<std::vector<UsageRow>> SqliteStore::usage(const core::TenantId& tenant, core::Time since) {
+  return read_all(db_->query("SELECT * FROM usage WHERE tenant = ? AND metered_until >= ? "
+                             "ORDER BY running_ms DESC, microvm",
+                             tenant, since),
+                  read_usage);
+}
+
+}  // namespace firebreak::store

@@ -1,0 +1,110 @@
+#include "store/sqlite/codec.h"
+#include "store/sqlite/sqlite_engine.h"
+
+namespace firebreak::store {
+
+namespace {
+
+Result<core::Tenant> read_tenant(Statement& row) {
+  core::Tenant tenant;
+  tenant.id = row.id<core::TenantId>();
+  tenant.name = row.text();
+  FB_TRY_ASSIGN(tenant.limits, stored(core::limits_from_json(row.text()), "limits"));
+  tenant.created = row.time();
+  return tenant;
+}
+
+Result<core::Key> read_key(Statement& row) {
+  core::Key key;
+  key.id = row.id<core::KeyId>();
+  key.tenant = row.id<core::TenantId>();
+  key.name = row.text();
+  key.sealed_secret = row.bytes();
+  key.api_key_hash = row.text();
+  key.admin = row.boolean();
+  key.created = row.time();
+  key.revoked = row.optional_time();
+  return key;
+}
+
+}  // namespace
+
+Result<> SqliteStore::create_tenant(const core::Tenant& tenant) {
+  return require_added(
+      db_->run("INSERT INTO tenants (id, name, limits, created) VALUES (?, ?, ?, ?)", tenant.id,
+               tenant.name, core::to_json(tenant.limits), tenant.created),
+      "tenant " + tenant.name);
+}
+
+Result<std::optional<core::Tenant>> SqliteStore::find_tenant(const core::TenantId& id) {
+  return read_one(db_->query("SELECT id, name, limits, created FROM tenants WHERE id = ?", id),
+                  read_tenant);
+}
+
+Result<std::vector<core::Tenant>> SqliteStore::list_tenants() {
+  return read_all(db_->query("SELECT id, name, limits, created FROM tenants ORDER BY created, id"),
+                  read_tenant);
+}
+
+Result<> SqliteStore::set_limits(const core::TenantId& id, const core::TenantLimits& limits) {
+  return require_change(
+      db_->run("UPDATE tenants SET limits = ? WHERE id = ?", core::to_json(limits), id),
+      "tenant " + id.str());
+}
+
+Result<> SqliteStore::remove_tenant(const core::TenantId& id) {
+  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_));
+  FB_TRY_ASSIGN(std::int64_t live, db_->number("SELECT count(*) FROM microvms WHERE tenant = ? "
+                                               "AND state <> 'TERMINATED'",
+                                               id));
+  if (live > 0) {
+    return fail(Code::conflict, "tenant " + id.str() + " still has " + std::to_string(live) +
+                                    " microVMs; terminate them first");
+  }
+  // Events and client tokens go with the microVMs; keys, images and usage with the tenant.
+  FB_TRY(db_->run("DELETE FROM microvms WHERE tenant = ?", id));
+  FB_TRY(require_change(db_->run("DELETE FROM tenants WHERE id = ?", id), "tenant " + id.str()));
+  return transaction.commit();
+}
+
+Result<> SqliteStore::create_key(const core::Key& key) {
+  return require_added(
+      db_->run("INSERT INTO keys (id, tenant, name, sealed_secret, api_key_hash, admin, created, "
+               "revoked) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+               key.id, key.tenant, key.name, Blob{key.sealed_secret}, key.api_key_hash, key.admin,
+               key.created, key.revoked),
+      "key " + key.id.str());
+}
+
+Result<std::optional<core::Key>> SqliteStore::find_key(const core::KeyId& id) {
+  return read_one(db_->query("SELECT id, tenant, name, sealed_secret, api_key_hash, admin, "
+                             "created, revoked FROM keys WHERE id = ?",
+                             id),
+                  read_key);
+}
+
+Result<std::optional<core::Key>> SqliteStore::find_key_by_hash(const std::string& api_key_hash) {
+  // Keys without a bearer key have the empty hash; nobody may present it.
+  return read_one(db_->query("SELECT id, tenant, name, sealed_secret, api_key_hash, admin, "
+                             "created, revoked FROM keys "
+                             "WHERE api_key_hash = ? AND api_key_hash <> ''",
+                             api_key_hash),
+                  read_key);
+}
+
+Result<std::vector<core::Key>> SqliteStore::list_keys(const core::TenantId& tenant) {
+  return read_all(db_->query("SELECT id, tenant, name, sealed_secret, api_key_hash, admin, "
+                             "created, revoked FROM keys WHERE tenant = ? ORDER BY created, id",
+                             tenant),
+                  read_key);
+}
+
+Result<> SqliteStore::revoke_key(const core::TenantId& tenant, const core::KeyId& id,
+                                 core::Time at) {
+  return require_change(
+      db_->run("UPDATE keys SET revoked = coalesce(revoked, ?) WHERE id = ? AND tenant = ?", at, id,
+               tenant),
+      "key " + id.str());
+}
+
+}  // namespace firebreak::store

@@ -1,0 +1,149 @@
+// What Firebreak remembers, as a domain interface: engines behind it (SQLite now) pass one
+// conformance suite. A call that returned success has reached the disk. Calls block: the owner
+// runs them off the event loop, one at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "core/model.h"
+
+namespace firebreak::store {
+
+template <class T>
+struct Page {
+  std::vector<T> items;
+  std::string next;  // token of the next page; empty at the end
+};
+
+struct PageRequest {
+  std::uint32_t size = 50;  // 1..1000
+  std::string token;        // of the page before; bound to the listing and its filter
+};
+
+struct MicrovmFilter {
+  std::optional<core::ImageId> image;
+  std::optional<std::uint32_t> version;
+  std::optional<core::MicrovmState> state;
+  std::optional<std::pair<std::string, std::string>> tag;
+};
+
+// A change of one microVM, applied only while it still is what the caller read: `expected` is the
+// revision. A state change must be in core's table and is journalled as an event in the same
+// transaction.
+struct MicrovmChange {
+  core::MicrovmId id;
+  std::uint64_t expected = 0;
+  std::optional<core::MicrovmState> state;
+  std::optional<core::Intent> intent;
+  std::optional<std::string> reason;
+  std::optional<std::optional<core::IdlePolicy>> idle;
+  std::optional<std::optional<core::Seconds>> max_duration;
+  std::optional<std::uint64_t> generation;
+  bool clear_payload = false;
+  core::Time at{};
+};
+
+struct UsageRow {
+  core::MicrovmId microvm;
+  core::TenantId tenant;
+  core::Meter meter;
+};
+
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // --- tenants and keys
+  virtual Result<> create_tenant(const core::Tenant& tenant) = 0;  // conflict: id or name taken
+  virtual Result<std::optional<core::Tenant>> find_tenant(const core::TenantId& id) = 0;
+  virtual Result<std::vector<core::Tenant>> list_tenants() = 0;
+  virtual Result<> set_limits(const core::TenantId& id, const core::TenantLimits& limits) = 0;
+  // conflict while it has microVMs that are not TERMINATED; removes keys, images, history and
+  // usage.
+  virtual Result<> remove_tenant(const core::TenantId& id) = 0;
+  virtual Result<> create_key(const core::Key& key) = 0;
+  virtual Result<std::optional<core::Key>> find_key(const core::KeyId& id) = 0;
+  virtual Result<std::optional<core::Key>> find_key_by_hash(const std::string& api_key_hash) = 0;
+  virtual Result<std::vector<core::Key>> list_keys(const core::TenantId& tenant) = 0;
+  // not_found for a key of another tenant; revoking twice keeps the first time.
+  virtual Result<> revoke_key(const core::TenantId& tenant, const core::KeyId& id,
+                              core::Time at) = 0;
+
+  // --- images. A tenant sees its own and those of the system tenant (a row like any other, made by
+  // the owner); every read that a caller's name leads to takes the tenant, and a foreign thing is
+  // absent.
+  virtual Result<> create_image(const core::Image& image) = 0;  // conflict: name taken
+  virtual Result<std::optional<core::Image>> find_image(const core::TenantId& tenant,
+                                                        const core::ImageId& id) = 0;
+  // Own first, then the system tenant's.
+  virtual Result<std::optional<core::Image>> find_image_by_name(const core::TenantId& tenant,
+                                                                const std::string& name) = 0;
+  virtual Result<Page<core::Image>> list_images(const core::TenantId& tenant,
+                                                const std::string& name_contains,
+                                                const PageRequest& page) = 0;
+  virtual Result<> update_image(const core::Image& image) = 0;  // state, tags, updated
+  // Removes versions and builds with it.
+  virtual Result<> remove_image(const core::ImageId& id) = 0;
+
+  virtual Result<> create_version(const core::ImageVersion& version) = 0;
+  virtual Result<std::optional<core::ImageVersion>> find_version(const core::ImageId& image,
+                                                                 std::uint32_t number) = 0;
+  virtual Result<std::vector<core::ImageVersion>> list_versions(const core::ImageId& image) = 0;
+  // The highest that is runnable.
+  virtual Result<std::optional<core::ImageVersion>> latest_runnable(const core::ImageId& image) = 0;
+  virtual Result<> update_version(const core::ImageVersion& version) = 0;
+  virtual Result<> remove_version(const core::ImageId& image, std::uint32_t number) = 0;
+  // Every version of every tenant: for the pool, check and collection.
+  virtual Result<std::vector<core::ImageVersion>> all_versions() = 0;
+
+  virtual Result<> create_build(const core::Build& build) = 0;
+  virtual Result<> update_build(const core::Build& build) = 0;
+  virtual Result<std::optional<core::Build>> find_build(const core::ImageId& image,
+                                                        std::uint32_t version,
+                                                        const core::BuildId& id) = 0;
+  virtual Result<std::vector<core::Build>> list_builds(const core::ImageId& image,
+                                                       std::uint32_t version) = 0;
+
+  // --- microVMs
+  // Atomically: counts against the tenant's limits (exhausted), or, when the client token was used
+  // in the last 24 hours, returns the microVM it made (conflict when the request differs).
+  // `created` tells which. It begins as PENDING, with an event; not_found: no such tenant.
+  struct Created {
+    core::Microvm microvm;
+    bool created = true;
+  };
+  virtual Result<Created> create_microvm(const core::Microvm& microvm,
+                                         const core::TenantLimits& limits) = 0;
+  virtual Result<std::optional<core::Microvm>> find_microvm(const core::TenantId& tenant,
+                                                            const core::MicrovmId& id) = 0;
+  // For the endpoint: a token has proven who may use it.
+  virtual Result<std::optional<core::Microvm>> find_by_endpoint(const core::EndpointId& id) = 0;
+  virtual Result<Page<core::Microvm>> list_microvms(const core::TenantId& tenant,
+                                                    const MicrovmFilter& filter,
+                                                    const PageRequest& page) = 0;
+  // Every microVM that is not TERMINATED, of every tenant: for reconciling after a start.
+  virtual Result<std::vector<core::Microvm>> live_microvms() = 0;
+  // conflict: changed meanwhile, or not in core's table. Returns it as it is now.
+  virtual Result<core::Microvm> change(const MicrovmChange& change) = 0;
+  // What counts against the limits: everything that is not TERMINATED.
+  virtual Result<core::TenantUse> tenant_use(const core::TenantId& tenant) = 0;
+  // Forgets TERMINATED ones older than that, with their events; their usage is kept. How many.
+  virtual Result<std::uint64_t> forget_terminated(core::Time before) = 0;
+
+  // --- history and usage
+  virtual Result<std::vector<core::Event>> events(const core::TenantId& tenant,
+                                                  std::optional<core::MicrovmId> microvm,
+                                                  std::uint64_t after, std::uint32_t limit) = 0;
+  virtual Result<std::uint64_t> last_event() = 0;
+  virtual Result<std::optional<core::Meter>> meter(const core::MicrovmId& id) = 0;
+  // Replaces the meters, in one transaction; those of tenants that are gone are left out.
+  virtual Result<> save_meters(const std::vector<UsageRow>& rows) = 0;
+  // Per microVM, of microVMs active (metered) at or after `since`, largest running time first.
+  virtual Result<std::vector<UsageRow>> usage(const core::TenantId& tenant, core::Time since) = 0;
+};
+
+}  // namespace firebreak::store
