@@ -1,0 +1,73 @@
+#include "control/app_log.h"
+
+#include <chrono>
+
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "base/text.h"
+
+namespace firebreak::control {
+
+Result<> AppLog::append(const core::MicrovmId& id, wire::FrameType type, std::string_view bytes) {
+  FB_TRY(sys::mkdirs(directory_, 0700));
+  FB_TRY_ASSIGN(const UniqueFd file, sys::open(path(id), O_WRONLY | O_CREAT | O_APPEND, 0600));
+  FB_TRY_ASSIGN(const std::uint64_t size, sys::file_size(file.get()));
+  if (full_.contains(id)) return {};
+  std::string frame;
+  wire::put_frame(type, bytes, frame);
+  if (size + frame.size() >= kMost) {
+    frame.clear();
+    std::string dropped;
+    put_u64(dropped, bytes.size());
+    wire::put_frame(wire::FrameType::gap, dropped, frame);
+    full_.insert(id);
+  }
+  FB_TRY(sys::write_all(file.get(), frame));
+  changed_.notify();
+  return {};
+}
+
+Result<std::string> AppLog::read(const core::MicrovmId& id, std::uint64_t position) const {
+  auto file = sys::open(path(id), O_RDONLY);
+  if (!file) return std::string();  // it has printed nothing
+  std::string bytes(256UL * 1024, '\0');
+  const ssize_t count =
+      ::pread(file->get(), bytes.data(), bytes.size(), static_cast<off_t>(position));
+  if (count < 0) return fail_errno("reading the log");
+  bytes.resize(static_cast<std::size_t>(count));
+  return bytes;
+}
+
+std::uint64_t AppLog::offset(const core::MicrovmId& id) const {
+  std::uint64_t position = 0;
+  std::uint64_t counted = 0;
+  wire::FrameDecoder decoder;
+  for (;;) {
+    auto bytes = read(id, position);
+    if (!bytes || bytes->empty()) return counted;
+    position += bytes->size();
+    decoder.feed(*bytes);
+    for (auto frame = decoder.next(); frame && *frame; frame = decoder.next()) {
+      const bool gap = (*frame)->type == wire::FrameType::gap && (*frame)->payload.size() == 8;
+      counted += gap ? get_u64((*frame)->payload.data()) : (*frame)->payload.size();
+    }
+  }
+}
+
+void AppLog::forget(core::Seconds older_than,
+                    const std::function<bool(const core::MicrovmId&)>& lives) {
+  auto names = sys::list_dir(directory_);
+  if (!names) return;
+  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  for (const std::string& name : *names) {
+    struct stat st{};
+    const std::string file = directory_ + "/" + name;
+    if (lives(core::MicrovmId(name)) || ::stat(file.c_str(), &st) != 0) continue;
+    if (now - st.st_mtime <= older_than.count()) continue;
+    ::unlink(file.c_str());
+    full_.erase(core::MicrovmId(name));
+  }
+}
+
+}  // namespace firebreak::control

@@ -1,0 +1,45 @@
+// What applications printed, kept on the host so that it can be read while a microVM is suspended
+// and after it has ended: one file of frames per microVM, of bounded size. Owned by the Supervisor;
+// one executor.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "core/clock.h"
+#include "core/ids.h"
+#include "net/broadcast.h"
+#include "wire/frames.h"
+
+namespace firebreak::control {
+
+class AppLog {
+ public:
+  AppLog(const net::asio::any_io_executor& executor, std::string directory)
+      : directory_(std::move(directory)), changed_(executor) {}
+
+  // Beyond kMost bytes nothing more is kept; a gap frame says so once.
+  Result<> append(const core::MicrovmId& id, wire::FrameType type, std::string_view bytes);
+  // Bytes of the file from a position on, whole frames or not; empty at the end.
+  Result<std::string> read(const core::MicrovmId& id, std::uint64_t position) const;
+  // How many bytes of output the file accounts for: where to go on after a restart.
+  std::uint64_t offset(const core::MicrovmId& id) const;
+  // Somebody's log has grown.
+  net::Broadcast& changed() { return changed_; }
+  // Removes files that nobody wrote to for so long and whose microVM is gone.
+  void forget(core::Seconds older_than, const std::function<bool(const core::MicrovmId&)>& lives);
+
+  static constexpr std::uint64_t kMost = 8UL << 20;
+
+ private:
+  std::string path(const core::MicrovmId& id) const { return directory_ + "/" + id.str(); }
+
+  std::string directory_;
+  net::Broadcast changed_;
+  std::set<core::MicrovmId> full_;
+};
+
+}  // namespace firebreak::control

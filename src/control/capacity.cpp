@@ -1,0 +1,114 @@
+#include "control/capacity.h"
+
+namespace firebreak::control {
+namespace {
+
+constexpr std::uint64_t kMib = 1024UL * 1024;
+
+std::uint64_t to_mib(std::uint64_t bytes) {
+  return (bytes + kMib - 1) / kMib;
+}
+
+bool has_process(core::MicrovmState state) {
+  return state == core::MicrovmState::pending || state == core::MicrovmState::running ||
+         state == core::MicrovmState::suspending;
+}
+
+}  // namespace
+
+core::HostUse Capacity::use() const {
+  core::HostUse use;
+  for (const LivePtr& vm : registry_.all()) {
+    if (!has_process(vm->record.state)) continue;
+    use.baseline_mib += vm->size.memory_mib;
+    use.baseline_millicpu += vm->size.baseline_millicpu;
+    // One that just starts has not been measured yet.
+    use.resident_mib += std::max(core::kLaunchMib, to_mib(vm->memory_bytes));
+  }
+  for (const auto& parked : pool_.parked()) use.resident_mib += to_mib(parked.resident_bytes);
+  for (const auto& base : services_.catalogue.loaded()) use.resident_mib += to_mib(base.ram_bytes);
+  return use;
+}
+
+std::vector<core::Reclaimable> Capacity::candidates() const {
+  using Kind = core::Reclaimable::Kind;
+  std::vector<core::Reclaimable> list;
+  for (const auto& parked : pool_.parked())
+    list.push_back({Kind::parked, parked.id, parked.since, to_mib(parked.resident_bytes)});
+  for (const auto& base : services_.catalogue.loaded()) {
+    if (base.in_use) continue;
+    list.push_back({Kind::base, base.snapshot, base.last_used, to_mib(base.ram_bytes)});
+  }
+  if (!services_.options.suspend_under_pressure) return list;
+  for (const LivePtr& vm : registry_.all()) {
+    if (vm->record.state != core::MicrovmState::running) continue;
+    // One that works is the last to go.
+    const core::Time used =
+        vm->activity.open_work > 0 ? services_.clock.now() : vm->activity.last_traffic;
+    list.push_back({Kind::microvm, vm->record.id.str(), used,
+                    std::max(core::kLaunchMib, to_mib(vm->memory_bytes))});
+  }
+  return list;
+}
+
+net::Task<void> Capacity::give_up(std::vector<core::Reclaimable> victims) {
+  using Kind = core::Reclaimable::Kind;
+  for (const core::Reclaimable& victim : victims) {
+    services_.metrics.add("firebreak_reclaimed_total",
+                          obs::label("kind", victim.kind == Kind::parked ? "parked"
+                                             : victim.kind == Kind::base ? "base"
+                                                                         : "microvm"));
+    if (victim.kind == Kind::parked) {
+      co_await pool_.evict(victim.id);
+    } else if (victim.kind == Kind::base) {
+      co_await services_.catalogue.release(victim.id);
+    } else if (LivePtr vm = registry_.find(core::MicrovmId(victim.id))) {
+      (void)co_await lifecycle_.suspend(vm, "Suspended because the host needs memory.",
+                                        Deadline::in(std::chrono::seconds(60)));
+    }
+  }
+}
+
+// What to give up so that one more fits; empty when nothing helps.
+std::vector<core::Reclaimable> Capacity::victims_for(core::Shortage shortage,
+                                                     const core::HostUse& now) const {
+  if (shortage == core::Shortage::resident_memory) {
+    const std::uint64_t limit = services_.options.budget.memory_mib;
+    return core::choose_victims(candidates(), now.resident_mib + core::kLaunchMib - limit);
+  }
+  // A promise is taken back only by suspending.
+  std::vector<core::Reclaimable> running = candidates();
+  std::erase_if(running, [](const core::Reclaimable& r) {
+    return r.kind != core::Reclaimable::Kind::microvm;
+  });
+  return core::choose_victims(std::move(running), 1);
+}
+
+net::Task<Result<>> Capacity::admit(const core::SizeClass& size, Deadline deadline) {
+  constexpr int kAttempts = 32;  // each gives up at least one thing
+  for (int attempt = 0; attempt < kAttempts && !deadline.passed(); ++attempt) {
+    const core::HostUse now = use();
+    const core::Shortage shortage = core::check_admission(services_.options.budget, now,
+                                                          size.memory_mib, size.baseline_millicpu);
+    if (shortage == core::Shortage::none) co_return Result<>();
+    pool_.pause(std::chrono::seconds(10));
+    std::vector<core::Reclaimable> victims = victims_for(shortage, now);
+    if (victims.empty()) {
+      co_return fail(Code::unavailable,
+                     core::shortage_message(shortage, services_.options.budget, now));
+    }
+    co_await give_up(std::move(victims));
+  }
+  co_return fail(Code::unavailable, "the host has no room left; try again shortly");
+}
+
+net::Task<void> Capacity::relieve() {
+  const core::HostUse now = use();
+  if (now.resident_mib <= services_.options.budget.memory_mib) co_return;
+  pool_.pause(std::chrono::seconds(10));
+  auto victims =
+      core::choose_victims(candidates(), now.resident_mib - services_.options.budget.memory_mib);
+  if (!victims.empty()) co_await give_up(std::move(victims));
+}
+
+}  // namespace firebreak::control

@@ -1,0 +1,162 @@
+#include "control/check.h"
+
+#include <functional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace firebreak::control {
+namespace {
+
+using core::MicrovmState;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr uid_t kUid = 700'001;
+
+core::Microvm microvm(const std::string& id, MicrovmState state) {
+  core::Microvm made;
+  made.id = core::MicrovmId(id);
+  made.state = state;
+  return made;
+}
+
+// A host that holds exactly what the store says: one running, one suspended, one parked clone.
+struct Host {
+  Expected expected{
+      .microvms = {microvm("run", MicrovmState::running), microvm("sus", MicrovmState::suspended)},
+      .other_machines = {"parked"},
+      .snapshots = {"image-1"}};
+  machine::Inventory found{.machines = {{.id = "run"},
+                                        {.id = "sus", .suspended = true},
+                                        {.id = "parked", .parked = true}},
+                           .cgroups = {"run", "parked"},
+                           .uids = {{kUid, "run"}, {kUid + 1, "sus"}, {kUid + 2, "parked"}},
+                           .processes = {{.pid = 10, .uid = kUid}, {.pid = 12, .uid = kUid + 2}},
+                           .mounts = {},
+                           .snapshots = {"image-1"}};
+};
+
+struct Case {
+  std::string name;
+  std::function<void(Host&)> disturb;
+  std::vector<std::string> differences;  // "kind name"
+};
+
+void PrintTo(const Case& c, std::ostream* out) {
+  *out << c.name;
+}
+
+class Compare : public testing::TestWithParam<Case> {};
+
+TEST_P(Compare, NamesEveryDifference) {
+  Host host;
+  GetParam().disturb(host);
+  const CheckReport report = compare(host.expected, host.found);
+  std::vector<std::string> differences;
+  for (const Discrepancy& one : report.found) {
+    differences.push_back(one.kind + " " + one.name);
+    EXPECT_FALSE(one.what.empty());
+    EXPECT_FALSE(one.repaired);
+  }
+  EXPECT_THAT(differences, testing::UnorderedElementsAreArray(GetParam().differences));
+  EXPECT_EQ(report.microvms, static_cast<int>(host.expected.microvms.size()));
+  EXPECT_EQ(to_json(report).at("ok").as_bool(), differences.empty());
+}
+
+void set_running_intent(Host& host, core::Intent intent) {
+  host.expected.microvms[0].intent = intent;
+}
+
+const std::vector<Case> kCases{
+    {"Nothing", [](Host&) {}, {}},
+    {"Empty",
+     [](Host& host) {
+       host.expected = {};
+       host.found = {};
+     },
+     {}},
+
+    // What belongs to nobody.
+    {"Machine",
+     [](Host& host) { host.found.machines.push_back({.id = "lost"}); },
+     {"machine lost"}},
+    {"SuspendedMachine",
+     [](Host& host) { host.found.machines.push_back({.id = "lost", .suspended = true}); },
+     {"machine lost"}},
+    {"Cgroup", [](Host& host) { host.found.cgroups.emplace_back("lost"); }, {"cgroup lost"}},
+    {"Uid", [](Host& host) { host.found.uids.push_back({kUid + 9, "lost"}); }, {"uid 700010"}},
+    {"UidOfNobody", [](Host& host) { host.found.uids.push_back({kUid + 9, ""}); }, {"uid 700010"}},
+    {"ProcessWithoutLease",
+     [](Host& host) { host.found.processes.push_back({.pid = 99, .uid = kUid + 9}); },
+     {"process 99"}},
+    {"ProcessOfALostLease",
+     [](Host& host) {
+       host.found.uids.push_back({kUid + 9, "lost"});
+       host.found.processes.push_back({.pid = 99, .uid = kUid + 9});
+     },
+     {"uid 700010", "process 99"}},
+    {"Mount", [](Host& host) { host.found.mounts.emplace_back("/d/m"); }, {"mount /d/m"}},
+    {"Snapshot",
+     [](Host& host) { host.found.snapshots.emplace_back("image-0"); },
+     {"snapshot image-0"}},
+    {"ParkedCloneOfADeadServer",
+     [](Host& host) { host.expected.other_machines.clear(); },
+     {"machine parked", "cgroup parked", "uid 700003", "process 12"}},
+    {"AllOfAMicrovmThatEnded",
+     [](Host& host) { host.expected.microvms.erase(host.expected.microvms.begin()); },
+     {"machine run", "cgroup run", "uid 700001", "process 10"}},
+
+    // What is missing.
+    {"RunningWithoutMachine",
+     [](Host& host) { host.found.machines.erase(host.found.machines.begin()); },
+     {"microvm run"}},
+    {"RunningButSuspendedOnTheHost",
+     [](Host& host) { host.found.machines[0].suspended = true; },
+     {"microvm run"}},
+    {"RunningWithoutProcesses",
+     [](Host& host) { host.found.cgroups.erase(host.found.cgroups.begin()); },
+     {"microvm run"}},
+    {"SuspendedWithoutMachine",
+     [](Host& host) { host.found.machines.erase(host.found.machines.begin() + 1); },
+     {"microvm sus"}},
+    {"SuspendedWithoutState",
+     [](Host& host) { host.found.machines[1].suspended = false; },
+     {"microvm sus"}},
+    {"ImageWithoutSnapshot", [](Host& host) { host.found.snapshots.clear(); }, {"image image-1"}},
+
+    // A transition under way may have anything, and is finished by whoever began it.
+    {"IntentUnderWay",
+     [](Host& host) {
+       set_running_intent(host, core::Intent::suspend);
+       host.found.machines.erase(host.found.machines.begin());
+       host.found.cgroups.clear();
+       host.found.cgroups.emplace_back("parked");
+     },
+     {}},
+    {"PendingHasNothingYet",
+     [](Host& host) { host.expected.microvms.push_back(microvm("new", MicrovmState::pending)); },
+     {}},
+    {"PendingHasSome",
+     [](Host& host) {
+       host.expected.microvms.push_back(microvm("new", MicrovmState::pending));
+       host.found.uids.push_back({kUid + 9, "new"});
+       host.found.processes.push_back({.pid = 99, .uid = kUid + 9});
+     },
+     {}},
+};
+
+INSTANTIATE_TEST_SUITE_P(Check, Compare, testing::ValuesIn(kCases),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(CheckJson, IsOkWhenAllWasRepaired) {
+  CheckReport report{.found = {{"uid", "700001", "is leased to nobody", true}}, .microvms = 3};
+  EXPECT_EQ(json::serialize(to_json(report)),
+            R"({"ok":true,"microvms":3,"leaks":[{"kind":"uid","name":"700001",)"
+            R"("what":"is leased to nobody","repaired":true}]})");
+  report.found.push_back({"mount", "/m", "is mounted", false});
+  EXPECT_FALSE(to_json(report).at("ok").as_bool());
+}
+
+}  // namespace
+}  // namespace firebreak::control

@@ -1,0 +1,141 @@
+#include "control/key_ring.h"
+
+#include <cstring>
+
+#include "base/sys.h"
+
+namespace firebreak::control {
+namespace {
+
+Error unknown_key() {
+  return {Code::unauthenticated,
+          "the API key is missing, wrong or revoked; pass one as 'Authorization: Bearer KEY'",
+          {}};
+}
+
+}  // namespace
+
+net::Task<Result<>> KeyRing::load() {
+  FB_CO_TRY_ASSIGN(const auto tenants,
+                   co_await db_.run([](store::Store& store) { return store.list_tenants(); }));
+  for (const core::Tenant& tenant : tenants) {
+    tenants_[tenant.id] = tenant;
+    const core::TenantId id = tenant.id;
+    FB_CO_TRY_ASSIGN(const auto keys,
+                     co_await db_.run([&id](store::Store& store) { return store.list_keys(id); }));
+    for (const core::Key& key : keys) {
+      keys_[key.id] = key;
+      by_hash_[key.api_key_hash] = key.id;
+    }
+  }
+  co_return Result<>();
+}
+
+Result<Caller> KeyRing::authenticate(std::string_view api_key) const {
+  auto at = by_hash_.find(wire::sha256_hex(api_key));
+  if (at == by_hash_.end()) return std::unexpected(unknown_key());
+  const core::Key& key = keys_.at(at->second);
+  if (key.revoked) return std::unexpected(unknown_key());
+  return Caller{tenants_.at(key.tenant), key};
+}
+
+Result<KeyRing::Signer> KeyRing::signer(const std::string& access_key_id) const {
+  auto at = keys_.find(core::KeyId(access_key_id));
+  if (at == keys_.end() || at->second.revoked) {
+    return fail(Code::unauthenticated, "the access key is not known or was revoked");
+  }
+  FB_TRY_ASSIGN(std::string secret, wire::unseal(master_, at->second.sealed_secret, access_key_id));
+  return Signer{{tenants_.at(at->second.tenant), at->second}, std::move(secret)};
+}
+
+const core::Tenant* KeyRing::tenant(const core::TenantId& id) const {
+  auto at = tenants_.find(id);
+  return at == tenants_.end() ? nullptr : &at->second;
+}
+
+std::vector<core::Tenant> KeyRing::tenants() const {
+  std::vector<core::Tenant> list;
+  for (const auto& [id, tenant] : tenants_) {
+    if (id != core::kSystemTenant) list.push_back(tenant);
+  }
+  return list;
+}
+
+net::Task<Result<core::Tenant>> KeyRing::create_tenant(std::string name,
+                                                       core::TenantLimits limits) {
+  FB_CO_TRY(core::check_image_name(name));
+  const core::Tenant tenant{core::new_tenant_id(), std::move(name), limits, clock_.now()};
+  FB_CO_TRY(
+      co_await db_.run([&tenant](store::Store& store) { return store.create_tenant(tenant); }));
+  tenants_[tenant.id] = tenant;
+  co_return tenant;
+}
+
+net::Task<Result<>> KeyRing::remove_tenant(core::TenantId id) {
+  FB_CO_TRY(co_await db_.run([&id](store::Store& store) { return store.remove_tenant(id); }));
+  tenants_.erase(id);
+  std::erase_if(keys_, [&id](const auto& entry) { return entry.second.tenant == id; });
+  std::erase_if(by_hash_, [this](const auto& entry) { return !keys_.contains(entry.second); });
+  co_return Result<>();
+}
+
+net::Task<Result<core::Tenant>> KeyRing::set_limits(core::TenantId id, core::TenantLimits limits) {
+  FB_CO_TRY(co_await db_.run([&](store::Store& store) { return store.set_limits(id, limits); }));
+  tenants_[id].limits = limits;
+  co_return tenants_[id];
+}
+
+std::vector<core::Key> KeyRing::keys(const core::TenantId& tenant) const {
+  std::vector<core::Key> list;
+  for (const auto& [id, key] : keys_) {
+    if (key.tenant == tenant) list.push_back(key);
+  }
+  return list;
+}
+
+net::Task<Result<IssuedKey>> KeyRing::issue(core::TenantId tenant, std::string name, bool admin) {
+  if (!tenants_.contains(tenant))
+    co_return fail(Code::not_found, "there is no tenant " + tenant.str());
+  IssuedKey issued;
+  issued.secret_access_key = wire::random_base64url(30);
+  issued.api_key = "fb_" + wire::random_base64url(32);
+  core::Key& key = issued.key;
+  key.id = core::KeyId("AKIA" + wire::random_base32(16));
+  key.tenant = tenant;
+  key.name = std::move(name);
+  key.admin = admin;
+  key.created = clock_.now();
+  key.api_key_hash = wire::sha256_hex(issued.api_key);
+  FB_CO_TRY_ASSIGN(key.sealed_secret, wire::seal(master_, issued.secret_access_key, key.id.str()));
+  FB_CO_TRY(co_await db_.run([&key](store::Store& store) { return store.create_key(key); }));
+  keys_[key.id] = key;
+  by_hash_[key.api_key_hash] = key.id;
+  co_return issued;
+}
+
+net::Task<Result<>> KeyRing::revoke(core::TenantId tenant, core::KeyId id) {
+  const core::Time now = clock_.now();
+  FB_CO_TRY(
+      co_await db_.run([&](store::Store& store) { return store.revoke_key(tenant, id, now); }));
+  if (auto at = keys_.find(id); at != keys_.end() && !at->second.revoked) at->second.revoked = now;
+  co_return Result<>();
+}
+
+Result<wire::SealingKey> load_master_key(const std::string& path) {
+  wire::SealingKey key{};
+  if (!sys::exists(path)) {
+    std::string fresh(key.size(), '\0');
+    sys::random_bytes(std::as_writable_bytes(std::span(fresh)));
+    FB_TRY(sys::replace_file(path, fresh, 0600));
+  }
+  FB_TRY_ASSIGN(const std::string bytes, sys::read_file(path));
+  if (bytes.size() != key.size()) {
+    return fail(Code::corrupt, "the key file " + path +
+                                   " is damaged; restore it from a backup, or remove it and issue "
+                                   "new keys");
+  }
+  std::memcpy(key.data(), bytes.data(), key.size());
+  return key;
+}
+
+}  // namespace firebreak::control

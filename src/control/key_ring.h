@@ -1,0 +1,65 @@
+// Tenants and their keys, as requests are checked against them: all in memory, every change through
+// the store first, so a revoked key is refused by the next request. Owned by the program; one
+// executor.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "core/model.h"
+#include "store/database.h"
+#include "wire/crypto.h"
+
+namespace firebreak::control {
+
+// A new key's secrets: shown once, then only their traces are kept.
+struct IssuedKey {
+  core::Key key;
+  std::string secret_access_key;
+  std::string api_key;
+};
+
+struct Caller {
+  core::Tenant tenant;
+  core::Key key;
+};
+
+class KeyRing {
+ public:
+  KeyRing(store::Database& db, const core::Clock& clock, wire::SealingKey master)
+      : db_(db), clock_(clock), master_(master) {}
+
+  net::Task<Result<>> load();
+
+  // By bearer key; Code::unauthenticated without saying which part was wrong.
+  Result<Caller> authenticate(std::string_view api_key) const;
+  // For SigV4: the secret of an access key that is not revoked.
+  struct Signer {
+    Caller caller;
+    std::string secret;
+  };
+  Result<Signer> signer(const std::string& access_key_id) const;
+
+  const core::Tenant* tenant(const core::TenantId& id) const;
+  std::vector<core::Tenant> tenants() const;
+  net::Task<Result<core::Tenant>> create_tenant(std::string name, core::TenantLimits limits);
+  net::Task<Result<>> remove_tenant(core::TenantId id);
+  net::Task<Result<core::Tenant>> set_limits(core::TenantId id, core::TenantLimits limits);
+  std::vector<core::Key> keys(const core::TenantId& tenant) const;
+  net::Task<Result<IssuedKey>> issue(core::TenantId tenant, std::string name, bool admin);
+  net::Task<Result<>> revoke(core::TenantId tenant, core::KeyId id);
+
+ private:
+  store::Database& db_;
+  const core::Clock& clock_;
+  wire::SealingKey master_;
+  std::map<core::TenantId, core::Tenant> tenants_;
+  std::map<core::KeyId, core::Key> keys_;
+  std::map<std::string, core::KeyId> by_hash_;
+};
+
+// The server's key file: 32 random bytes, made on first use with mode 0600.
+Result<wire::SealingKey> load_master_key(const std::string& path);
+
+}  // namespace firebreak::control

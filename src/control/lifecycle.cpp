@@ -1,0 +1,402 @@
+#include "control/lifecycle.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include "image/hook_caller.h"
+
+namespace firebreak::control {
+namespace {
+
+using core::Hook;
+using core::Intent;
+using core::MicrovmState;
+
+constexpr auto kStartDeadline = std::chrono::seconds(180);
+constexpr auto kEndDeadline = std::chrono::seconds(30);
+// As a shell counts a process that a signal ended.
+constexpr int kSignalCode = 128;
+constexpr std::uint64_t kMib = 1024UL * 1024;
+// QEMU's own memory beside the guest's.
+constexpr std::uint64_t kProcessOverheadMib = 256;
+
+double ms_since(Deadline::Clock::time_point began) {
+  return std::chrono::duration<double, std::milli>(Deadline::Clock::now() - began).count();
+}
+
+}  // namespace
+
+machine::HostLimits host_limits(const core::SizeClass& size) {
+  return {.memory_bytes = (size.peak_memory_mib + kProcessOverheadMib) * kMib,
+          .cpu_weight = std::max<std::uint32_t>(1, size.baseline_millicpu / 10),
+          .cpu_percent = size.peak_vcpus * 100};
+}
+
+void Lifecycle::observe(const machine::Phases& phases, std::string_view operation) {
+  for (const machine::Phase& phase : phases) {
+    services_.metrics.observe_ms(
+        "firebreak_phase_seconds",
+        obs::label("operation", operation) + "," + obs::label("phase", phase.name),
+        static_cast<double>(phase.took.count()) / 1000);
+  }
+}
+
+// Writes the change, then tells everybody: the log, the metrics, those who wait.
+net::Task<Result<>> Lifecycle::commit(LiveMicrovm& vm, store::MicrovmChange change) {
+  change.id = vm.record.id;
+  change.expected = vm.record.revision;
+  change.at = services_.clock.now();
+  const MicrovmState from = vm.record.state;
+  const core::Time since = vm.record.state_since;
+  auto written =
+      co_await services_.db.run([&change](store::Store& store) { return store.change(change); });
+  if (!written) {
+    services_.log.error("store", {{"id", vm.record.id.str()}, {"error", written.error().text()}});
+    services_.metrics.add("firebreak_errors_total",
+                          obs::label("code", to_string(written.error().code)));
+    co_return std::unexpected(written.error());
+  }
+  vm.record = *std::move(written);
+  if (change.state && *change.state != from) {
+    services_.log.info("transition", {{"id", vm.record.id.str()},
+                                      {"tenant", vm.record.tenant.str()},
+                                      {"from", to_string(from)},
+                                      {"to", to_string(vm.record.state)},
+                                      {"after_ms", (change.at - since).count()},
+                                      {"reason", vm.record.state_reason}});
+    services_.metrics.add("firebreak_transitions_total",
+                          obs::label("to", to_string(vm.record.state)));
+    services_.changed.notify();
+  }
+  co_return Result<>();
+}
+
+net::Task<void> Lifecycle::watch_process(LivePtr vm, std::shared_ptr<machine::Machine> machine) {
+  while (!co_await machine->wait_exit(Deadline::in(std::chrono::hours(24)))) {
+  }
+  auto turn = co_await vm->turn.lock(Deadline::in(std::chrono::hours(24)));
+  // Suspended, terminated or resumed meanwhile: then the end was ours.
+  if (!turn || vm->machine != machine) co_return;
+  co_await end(vm, "The machine's process ended unexpectedly.", false);
+}
+
+// Its output is an exec object in the agent that remembers where we were.
+net::Task<void> Lifecycle::watch_application(LivePtr vm,
+                                             std::shared_ptr<machine::Machine> machine) {
+  const Deadline deadline = Deadline::in(std::chrono::hours(24 * 365));
+  auto output = co_await machine->agent().exec_output("app", vm->app_offset,
+                                                      Deadline::in(std::chrono::seconds(30)));
+  if (!output) co_return;
+  for (;;) {
+    auto frame = co_await (*output)->next(deadline);
+    if (!frame || !*frame) co_return;  // suspended or ended
+    if ((*frame)->type != wire::FrameType::exit) {
+      vm->app_offset = (*output)->offset();
+      (void)services_.app_log.append(vm->record.id, (*frame)->type, (*frame)->payload);
+      continue;
+    }
+    auto exit = machine::parse_exit((*frame)->payload);
+    int code = exit && exit->exit_code ? *exit->exit_code : 1;
+    if (exit && exit->signal) code = kSignalCode + *exit->signal;
+    auto turn = co_await vm->turn.lock(Deadline::in(std::chrono::hours(24)));
+    if (!turn || vm->machine != machine || !core::app_is_pid1(vm->version)) co_return;
+    co_await end(vm, "Container Stopped with Exit Code: " + std::to_string(code), false);
+    co_return;
+  }
+}
+
+void Lifecycle::watch(LivePtr vm) {
+  net::asio::co_spawn(services_.executor, watch_process(vm, vm->machine), net::asio::detached);
+  if (core::has_application(vm->version)) {
+    net::asio::co_spawn(services_.executor, watch_application(vm, vm->machine),
+                        net::asio::detached);
+  }
+}
+
+// ------------------------------------------------------------------------------------------ launch
+
+net::Task<Result<>> Lifecycle::restore(LivePtr vm, Deadline deadline) {
+  FB_CO_TRY_ASSIGN(auto slot, co_await restores_.lock(deadline));
+  FB_CO_TRY_ASSIGN(auto snapshot,
+                   co_await services_.catalogue.load(vm->version.snapshot, deadline));
+  const machine::LaunchSpec spec{.id = vm->record.id.str(), .limits = host_limits(vm->size)};
+  FB_CO_TRY_ASSIGN(vm->machine, co_await services_.engine.restore(snapshot, spec, deadline));
+  observe(vm->machine->phases(), "restore");
+  co_return co_await vm->machine->wake(
+      machine::fresh_identity(vm->record.id.str(), vm->record.generation + 1), deadline);
+}
+
+net::Task<Result<>> Lifecycle::bring_up(LivePtr vm, std::shared_ptr<machine::Machine> parked) {
+  const Deadline deadline = Deadline::in(kStartDeadline);
+  if (parked) {
+    vm->machine = std::move(parked);
+    // Limits after the wake would come too late for a guest that runs away, but they must not cost
+    // the launch either: writing two small files is both.
+    FB_CO_TRY(vm->machine->set_limits(host_limits(vm->size)));
+    auto up = co_await vm->machine->unpark(
+        machine::fresh_identity(vm->record.id.str(), vm->record.generation + 1), deadline);
+    if (up) {
+      observe(vm->machine->phases(), "unpark");
+      services_.metrics.add("firebreak_launches_total", obs::label("path", "parked"));
+      co_return Result<>();
+    }
+    services_.log.warn("parked clone failed",
+                       {{"id", vm->record.id.str()}, {"error", up.error().text()}});
+    (void)co_await vm->machine->terminate(Deadline::in(kEndDeadline));
+    vm->machine.reset();
+  }
+  services_.metrics.add("firebreak_launches_total", obs::label("path", "restored"));
+  co_return co_await restore(vm, deadline);
+}
+
+// The hook, then RUNNING: nobody is told before the application said yes.
+net::Task<Result<>> Lifecycle::say_running(LivePtr vm, Hook hook, std::string body) {
+  services_.reach("hook");
+  auto failure =
+      co_await image::call_hook(vm->machine->agent(), vm->version.hooks, hook, std::move(body));
+  if (failure) co_return fail(Code::guest, failure->reason);
+  services_.reach("hooked");
+  if (vm->end_asked) co_return fail(Code::conflict, "Terminated while starting.");
+  const core::Time now = services_.clock.now();
+  vm->activity.saw_traffic(now);
+  vm->meter.until = now;
+  FB_CO_TRY(co_await commit(*vm, {.state = MicrovmState::running,
+                                  .intent = Intent::none,
+                                  .reason = "",
+                                  .generation = vm->record.generation + 1,
+                                  .clear_payload = true}));
+  services_.reach("running");
+  watch(vm);
+  co_return Result<>();
+}
+
+net::Task<void> Lifecycle::launch(LivePtr vm, std::shared_ptr<machine::Machine> parked) {
+  const Foreground foreground(services_);
+  const auto began = Deadline::Clock::now();
+  auto turn = co_await vm->turn.lock(Deadline::in(kStartDeadline));
+  if (!turn) co_return;
+  services_.reach("launch");
+  auto up = co_await bring_up(vm, std::move(parked));
+  services_.reach("woken");
+  if (up) {
+    up = co_await say_running(vm, Hook::run,
+                              core::run_hook_body(vm->record.id.str(), vm->record.payload));
+  }
+  if (!up) {
+    services_.metrics.add("firebreak_errors_total", obs::label("code", to_string(up.error().code)));
+    services_.log.warn("launch failed",
+                       {{"id", vm->record.id.str()}, {"error", up.error().text()}});
+    co_await end(vm, up.error().message, false);
+    co_return;
+  }
+  services_.metrics.observe_ms("firebreak_launch_seconds", "", ms_since(began));
+}
+
+net::Task<void> Lifecycle::launch_fork(LivePtr vm) {
+  const Foreground foreground(services_);
+  auto turn = co_await vm->turn.lock(Deadline::in(kStartDeadline));
+  if (!turn) co_return;
+  auto up = co_await bring_back(vm, Deadline::in(kStartDeadline));
+  if (!up) co_await end(vm, up.error().message, false);
+}
+
+// --------------------------------------------------------------------------------- suspend, resume
+
+net::Task<Result<>> Lifecycle::finish_suspend(LivePtr vm, Deadline deadline) {
+  // What it used until now, before its counters are gone.
+  if (auto usage = vm->machine->usage()) {
+    core::advance(vm->meter, vm->size,
+                  {.now = services_.clock.now(),
+                   .state = MicrovmState::running,
+                   .cpu_counter_usec = usage->cpu_usec,
+                   .memory_bytes = usage->memory_bytes});
+  }
+  auto saved = co_await vm->machine->suspend(deadline);
+  if (!saved) co_return saved;
+  services_.reach("saved");
+  observe(vm->machine->phases(), "suspend");
+  vm->machine.reset();
+  vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
+  vm->meter.total.snapshot_written_bytes += vm->stored_bytes;
+  co_return co_await commit(*vm, {.state = MicrovmState::suspended, .intent = Intent::none});
+}
+
+net::Task<Result<>> Lifecycle::suspend(LivePtr vm, std::string reason, Deadline deadline) {
+  FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
+  if (vm->record.state == MicrovmState::suspended) co_return Result<>();
+  if (vm->record.state != MicrovmState::running) {
+    co_return fail(Code::conflict, "the microVM is " + std::string(to_string(vm->record.state)) +
+                                       "; only a RUNNING one can be suspended");
+  }
+  const auto began = Deadline::Clock::now();
+  FB_CO_TRY(co_await commit(
+      *vm, {.state = MicrovmState::suspending, .intent = Intent::suspend, .reason = reason}));
+  services_.reach("suspending");
+  auto failure =
+      co_await image::call_hook(vm->machine->agent(), vm->version.hooks, Hook::suspend, {});
+  if (failure) {
+    const std::string why = failure->reason;
+    co_await end(vm, why, false);
+    co_return fail(Code::guest, why);
+  }
+  services_.reach("suspend.hooked");
+  auto done = co_await finish_suspend(vm, deadline);
+  if (done) {
+    services_.metrics.observe_ms("firebreak_suspend_seconds", "", ms_since(began));
+    co_return done;
+  }
+  // The machine thawed the guest when it could not save it.
+  if (vm->machine && !co_await vm->machine->wait_exit(Deadline::in(std::chrono::seconds(0)))) {
+    FB_CO_TRY(co_await commit(*vm, {.state = MicrovmState::running,
+                                    .intent = Intent::none,
+                                    .reason = "Not suspended: " + done.error().message}));
+  } else if (vm->machine) {
+    co_await end(vm, "The machine's process ended unexpectedly.", false);
+  }
+  co_return done;
+}
+
+// From the saved state on disk to RUNNING, for a resume and for the child of a fork.
+net::Task<Result<>> Lifecycle::bring_back(LivePtr vm, Deadline deadline) {
+  FB_CO_TRY_ASSIGN(auto slot, co_await restores_.lock(deadline));
+  auto machine = co_await services_.engine.resume(vm->record.id.str(), deadline);
+  slot.release();
+  if (!machine) co_return std::unexpected(machine.error());
+  vm->machine = *std::move(machine);
+  observe(vm->machine->phases(), "resume");
+  services_.reach("resumed");
+  FB_CO_TRY(vm->machine->set_limits(host_limits(vm->size)));
+  auto woken = co_await vm->machine->wake(
+      machine::fresh_identity(vm->record.id.str(), vm->record.generation + 1), deadline);
+  if (!woken) co_return fail(woken.error(), "waking the microVM");
+  vm->meter.total.snapshot_read_bytes += vm->stored_bytes;
+  vm->meter.cpu_counter = 0;
+  co_return co_await say_running(vm, Hook::resume, {});
+}
+
+net::Task<Result<>> Lifecycle::resume(LivePtr vm, Deadline deadline) {
+  FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
+  if (vm->record.state == MicrovmState::running) co_return Result<>();
+  if (vm->record.state != MicrovmState::suspended) {
+    co_return fail(Code::conflict, "the microVM is " + std::string(to_string(vm->record.state)) +
+                                       "; only a SUSPENDED one can be resumed");
+  }
+  const Foreground foreground(services_);
+  const auto began = Deadline::Clock::now();
+  core::advance(vm->meter, vm->size,
+                {.now = services_.clock.now(),
+                 .state = MicrovmState::suspended,
+                 .saved_bytes = vm->stored_bytes});
+  FB_CO_TRY(co_await commit(*vm, {.intent = Intent::resume}));
+  services_.reach("resume");
+  auto up = co_await bring_back(vm, deadline);
+  if (up) {
+    services_.metrics.observe_ms("firebreak_resume_seconds", "", ms_since(began));
+    co_return up;
+  }
+  services_.metrics.add("firebreak_errors_total", obs::label("code", to_string(up.error().code)));
+  if (vm->machine) {
+    // It ran and is not what it was: it cannot be put back.
+    co_await end(vm, up.error().message, false);
+  } else {
+    FB_CO_TRY(co_await commit(
+        *vm, {.intent = Intent::none, .reason = "Not resumed: " + up.error().message}));
+  }
+  co_return fail(up.error(), "resuming");
+}
+
+// ------------------------------------------------------------------------------- terminate, others
+
+net::Task<Result<>> Lifecycle::remove_machine(LivePtr vm) {
+  Result<> removed;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    const Deadline deadline = Deadline::in(kEndDeadline);
+    removed = vm->machine ? co_await vm->machine->terminate(deadline)
+                          : co_await services_.engine.discard(vm->record.id.str(), deadline);
+    if (removed) break;
+    net::Event pause(services_.executor);
+    (void)co_await pause.wait(Deadline::in(std::chrono::milliseconds(200)));
+  }
+  co_return removed;
+}
+
+net::Task<void> Lifecycle::end(LivePtr vm, std::string reason, bool call_hook) {
+  if (vm->record.state != MicrovmState::terminating) {
+    // Not written: it is looked at again by the ticker, and after a restart.
+    if (!co_await commit(*vm, {.state = MicrovmState::terminating,
+                               .intent = Intent::terminate,
+                               .reason = reason,
+                               .clear_payload = true})) {
+      co_return;
+    }
+  }
+  services_.reach("terminating");
+  if (call_hook && vm->machine) {
+    (void)co_await image::call_hook(vm->machine->agent(), vm->version.hooks, Hook::terminate, {});
+  }
+  if (vm->machine) {
+    if (auto usage = vm->machine->usage()) {
+      core::advance(vm->meter, vm->size,
+                    {.now = services_.clock.now(),
+                     .state = MicrovmState::running,
+                     .cpu_counter_usec = usage->cpu_usec,
+                     .memory_bytes = usage->memory_bytes,
+                     .bytes_in = std::exchange(vm->bytes_in, 0),
+                     .bytes_out = std::exchange(vm->bytes_out, 0)});
+    }
+  }
+  auto removed = co_await remove_machine(vm);
+  services_.reach("removed");
+  if (!removed) {
+    services_.log.error("cannot remove machine",
+                        {{"id", vm->record.id.str()}, {"error", removed.error().text()}});
+    services_.metrics.add("firebreak_errors_total",
+                          obs::label("code", to_string(removed.error().code)));
+    co_return;  // stays TERMINATING: the ticker tries again
+  }
+  vm->machine.reset();
+  const store::UsageRow row{vm->record.id, vm->record.tenant, vm->meter};
+  (void)co_await services_.db.run([&row](store::Store& store) { return store.save_meters({row}); });
+  if (co_await commit(*vm, {.state = MicrovmState::terminated, .intent = Intent::none})) {
+    registry_.remove(vm->record.id);
+  }
+}
+
+net::Task<Result<>> Lifecycle::terminate(LivePtr vm, std::string reason, Deadline deadline) {
+  vm->end_asked = true;
+  // A launch or resume that waits for a hook of a minute gives up at once.
+  const bool starting =
+      vm->record.state == MicrovmState::pending || vm->record.intent == Intent::resume;
+  if (starting && vm->machine) vm->machine->agent().close();
+  FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
+  if (vm->record.state == MicrovmState::terminated) co_return Result<>();
+  const bool call_hook = vm->record.state == MicrovmState::running;
+  co_await end(vm, std::move(reason), call_hook);
+  if (vm->record.state != MicrovmState::terminated) {
+    co_return fail(Code::unavailable, "the microVM could not be removed yet; it is tried again");
+  }
+  co_return Result<>();
+}
+
+net::Task<Result<>> Lifecycle::fork(LivePtr vm, std::vector<std::string> ids, Deadline deadline) {
+  FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
+  if (vm->record.state != MicrovmState::running) {
+    co_return fail(Code::conflict, "the microVM is " + std::string(to_string(vm->record.state)) +
+                                       "; only a RUNNING one can be forked");
+  }
+  FB_CO_TRY(co_await commit(*vm, {.intent = Intent::fork}));
+  services_.reach("fork");
+  auto forked = co_await vm->machine->fork(ids, deadline);
+  services_.reach("forked");
+  FB_CO_TRY(co_await commit(*vm, {.intent = Intent::none}));
+  co_return forked;
+}
+
+net::Task<Result<>> Lifecycle::change_policy(
+    LivePtr vm, std::optional<std::optional<core::IdlePolicy>> idle,
+    std::optional<std::optional<core::Seconds>> max_duration, Deadline deadline) {
+  FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
+  co_return co_await commit(*vm, {.idle = idle, .max_duration = max_duration});
+}
+
+}  // namespace firebreak::control

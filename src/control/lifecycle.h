@@ -1,0 +1,62 @@
+// The transitions of one microVM: what is done in which order, what is written before, what happens
+// when a step fails. Owned by the Supervisor; one executor. Every call takes the microVM's turn
+// unless it says otherwise.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "control/live_microvm.h"
+#include "control/services.h"
+
+namespace firebreak::control {
+
+// Limits of the machine's process for a size: weight by baseline, ceiling by peak.
+machine::HostLimits host_limits(const core::SizeClass& size);
+
+class Lifecycle {
+ public:
+  Lifecycle(Services& services, Registry& registry)
+      : services_(services),
+        registry_(registry),
+        restores_(services.executor, services.options.parallel_restores) {}
+
+  // PENDING -> RUNNING, or TERMINATED with the reason. `parked` may be null: then by restore.
+  net::Task<void> launch(LivePtr vm, std::shared_ptr<machine::Machine> parked);
+  // The child of a fork: PENDING with its saved state on disk.
+  net::Task<void> launch_fork(LivePtr vm);
+  // RUNNING -> SUSPENDED. One that is suspended already is fine.
+  net::Task<Result<>> suspend(LivePtr vm, std::string reason, Deadline deadline);
+  // SUSPENDED -> RUNNING. One that runs already is fine.
+  net::Task<Result<>> resume(LivePtr vm, Deadline deadline);
+  // Whatever it does -> TERMINATED.
+  net::Task<Result<>> terminate(LivePtr vm, std::string reason, Deadline deadline);
+  // Saves copies of the running microVM under the ids of records that exist already.
+  net::Task<Result<>> fork(LivePtr vm, std::vector<std::string> ids, Deadline deadline);
+  net::Task<Result<>> change_policy(LivePtr vm, std::optional<std::optional<core::IdlePolicy>> idle,
+                                    std::optional<std::optional<core::Seconds>> max_duration,
+                                    Deadline deadline);
+
+  // --- for recovery; the turn is held by the caller, or nobody else knows the microVM yet
+  net::Task<Result<>> finish_suspend(LivePtr vm, Deadline deadline);
+  net::Task<Result<>> commit(LiveMicrovm& vm, store::MicrovmChange change);
+  net::Task<void> end(LivePtr vm, std::string reason, bool call_hook);
+  // Notices when the machine's process or the application ends by itself; logs what it prints.
+  void watch(LivePtr vm);
+  net::Task<Result<>> bring_back(LivePtr vm, Deadline deadline);
+
+ private:
+  net::Task<void> watch_process(LivePtr vm, std::shared_ptr<machine::Machine> machine);
+  net::Task<void> watch_application(LivePtr vm, std::shared_ptr<machine::Machine> machine);
+  net::Task<Result<>> bring_up(LivePtr vm, std::shared_ptr<machine::Machine> parked);
+  net::Task<Result<>> restore(LivePtr vm, Deadline deadline);
+  net::Task<Result<>> say_running(LivePtr vm, core::Hook hook, std::string body);
+  net::Task<Result<>> remove_machine(LivePtr vm);
+  void observe(const machine::Phases& phases, std::string_view operation);
+
+  Services& services_;
+  Registry& registry_;
+  net::Semaphore restores_;  // more at a time would only share the same CPUs
+};
+
+}  // namespace firebreak::control

@@ -1,0 +1,69 @@
+// A microVM that is not TERMINATED, as the supervisor holds it: its durable record, its machine
+// while it has one, what it is doing. Owned by the registry; one executor; changes of state only
+// with `turn` held.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/model.h"
+#include "core/size.h"
+#include "machine/engine.h"
+#include "net/semaphore.h"
+
+namespace firebreak::control {
+
+struct LiveMicrovm {
+  LiveMicrovm(const net::asio::any_io_executor& executor, core::Microvm microvm,
+              core::ImageVersion image_version, core::SizeClass size_class)
+      : record(std::move(microvm)),
+        version(std::move(image_version)),
+        size(size_class),
+        turn(executor) {}
+
+  core::Microvm record;  // as last written to the store
+  core::ImageVersion version;
+  core::SizeClass size;
+  std::shared_ptr<machine::Machine> machine;  // none while suspended
+  core::Activity activity;
+  core::Meter meter;
+  std::uint64_t bytes_in = 0;  // since the meter was last advanced
+  std::uint64_t bytes_out = 0;
+  std::uint64_t memory_bytes = 0;  // resident, when last looked at
+  std::uint64_t stored_bytes = 0;  // on disk, while suspended
+  std::uint64_t app_offset = 0;    // of the application's output, as far as it is logged
+  bool end_asked = false;          // terminate waits for its turn; what runs should give up
+  net::Mutex turn;                 // one transition at a time
+};
+using LivePtr = std::shared_ptr<LiveMicrovm>;
+
+class Registry {
+ public:
+  void add(LivePtr microvm) {
+    const core::MicrovmId id = microvm->record.id;
+    all_[id] = std::move(microvm);
+  }
+  void remove(const core::MicrovmId& id) { all_.erase(id); }
+  LivePtr find(const core::MicrovmId& id) const {
+    auto at = all_.find(id);
+    return at == all_.end() ? nullptr : at->second;
+  }
+  // The one door for names that came from a caller: a foreign microVM is absent.
+  LivePtr find(const core::TenantId& tenant, const core::MicrovmId& id) const {
+    LivePtr found = find(id);
+    return found && found->record.tenant == tenant ? found : nullptr;
+  }
+  std::vector<LivePtr> all() const {
+    std::vector<LivePtr> list;
+    list.reserve(all_.size());
+    for (const auto& [id, microvm] : all_) list.push_back(microvm);
+    return list;
+  }
+
+ private:
+  std::map<core::MicrovmId, LivePtr> all_;
+};
+
+}  // namespace firebreak::control

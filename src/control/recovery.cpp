@@ -1,0 +1,243 @@
+#include "control/recovery.h"
+
+#include <map>
+
+namespace firebreak::control {
+namespace {
+
+using core::Intent;
+using core::MicrovmState;
+
+constexpr auto kAdoptDeadline = std::chrono::seconds(60);
+
+class Recovery {
+ public:
+  Recovery(Services& services, Registry& registry, Lifecycle& lifecycle)
+      : services_(services), registry_(registry), lifecycle_(lifecycle) {}
+
+  net::Task<Result<Recovered>> run() {
+    FB_CO_TRY_ASSIGN(const auto found, services_.engine.list());
+    for (const machine::FoundMachine& machine : found) machines_[machine.id] = machine;
+    FB_CO_TRY_ASSIGN(auto records, co_await services_.db.run(
+                                       [](store::Store& store) { return store.live_microvms(); }));
+    for (const core::Microvm& record : records) {
+      auto vm = co_await make_live(record);
+      if (!vm) {
+        // One record that cannot be read must not keep the others from being served.
+        services_.log.error("cannot recover",
+                            {{"id", record.id.str()}, {"error", vm.error().text()}});
+      } else {
+        registry_.add(*vm);
+        co_await settle(*vm);
+      }
+      machines_.erase(record.id.str());
+    }
+    for (const auto& [id, machine] : machines_) {
+      auto removed = co_await services_.engine.discard(id, Deadline::in(kAdoptDeadline));
+      if (removed)
+        ++result_.removed;
+      else
+        services_.log.error("cannot remove machine",
+                            {{"id", id}, {"error", removed.error().text()}});
+    }
+    co_return std::move(result_);
+  }
+
+ private:
+  net::Task<Result<LivePtr>> make_live(core::Microvm record) {
+    auto version = co_await services_.db.run([&record](store::Store& store) {
+      return store.find_version(record.image, record.image_version);
+    });
+    if (!version) co_return std::unexpected(version.error());
+    // A deleted version: enough to go on with what runs.
+    core::ImageVersion known = version->value_or(core::ImageVersion{.image = record.image});
+    FB_CO_TRY_ASSIGN(const core::SizeClass size, core::size_for(record.memory_mib));
+    auto vm = std::make_shared<LiveMicrovm>(services_.executor, record, std::move(known), size);
+    auto meter = co_await services_.db.run(
+        [&record](store::Store& store) { return store.meter(record.id); });
+    if (meter && *meter) vm->meter = **meter;
+    vm->app_offset = services_.app_log.offset(record.id);
+    co_return vm;
+  }
+
+  net::Task<void> settle(LivePtr vm) {
+    // What is watched from here on must wait until we are done with it.
+    auto turn = co_await vm->turn.lock(Deadline::in(kAdoptDeadline));
+    switch (vm->record.state) {
+      case MicrovmState::pending:
+        co_return co_await settle_pending(vm);
+      case MicrovmState::running:
+        co_return co_await settle_running(vm);
+      case MicrovmState::suspending:
+        co_return co_await settle_suspending(vm);
+      case MicrovmState::suspended:
+        co_return co_await settle_suspended(vm);
+      case MicrovmState::terminating:
+        co_await lifecycle_.end(vm, vm->record.state_reason, false);
+        ++result_.finished;
+        co_return;
+      case MicrovmState::terminated:
+        co_return;
+    }
+  }
+
+  const machine::FoundMachine* machine_of(const LivePtr& vm) const {
+    auto at = machines_.find(vm->record.id.str());
+    return at == machines_.end() ? nullptr : &at->second;
+  }
+
+  // Nobody has seen the clone: launched anew, so that the run hook sees a fresh one.
+  net::Task<void> settle_pending(LivePtr vm) {
+    const machine::FoundMachine* machine = machine_of(vm);
+    if (vm->record.intent == Intent::fork) {
+      if (machine != nullptr && machine->suspended) {
+        result_.relaunch_forks.push_back(vm);
+      } else {
+        co_await lifecycle_.end(vm, "The server stopped during the fork.", false);
+        ++result_.ended;
+      }
+      co_return;
+    }
+    if (machine != nullptr) {
+      auto gone =
+          co_await services_.engine.discard(vm->record.id.str(), Deadline::in(kAdoptDeadline));
+      if (!gone) {
+        co_await lifecycle_.end(vm, "The launch could not be repeated.", false);
+        ++result_.ended;
+        co_return;
+      }
+    }
+    result_.relaunch.push_back(vm);
+  }
+
+  net::Task<bool> adopt(LivePtr vm) {
+    auto machine =
+        co_await services_.engine.attach(vm->record.id.str(), Deadline::in(kAdoptDeadline));
+    if (!machine) {
+      services_.log.warn("cannot adopt",
+                         {{"id", vm->record.id.str()}, {"error", machine.error().text()}});
+      co_return false;
+    }
+    vm->machine = *std::move(machine);
+    const core::Time now = services_.clock.now();
+    vm->activity = {};
+    vm->activity.saw_traffic(now);
+    co_return true;
+  }
+
+  // A transition that froze the guest may have been cut: waking is harmless for one that is awake.
+  net::Task<bool> is_awake(LivePtr vm) {
+    auto health = co_await vm->machine->agent().health(Deadline::in(kAdoptDeadline));
+    Result<> awake = health ? Result<>() : std::unexpected(health.error());
+    if (health && health->tenant == "frozen") {
+      awake = co_await vm->machine->wake(
+          machine::fresh_identity(vm->record.id.str(), vm->record.generation + 1),
+          Deadline::in(kAdoptDeadline));
+    }
+    if (!awake)
+      services_.log.warn("cannot wake",
+                         {{"id", vm->record.id.str()}, {"error", awake.error().text()}});
+    co_return awake.has_value();
+  }
+
+  net::Task<void> settle_running(LivePtr vm) {
+    if (!co_await adopt(vm) || !co_await is_awake(vm)) {
+      co_await lifecycle_.end(
+          vm, "The machine's process ended while the server was down (or the host was restarted).",
+          false);
+      ++result_.ended;
+      co_return;
+    }
+    if (vm->record.intent != Intent::none)
+      (void)co_await lifecycle_.commit(*vm, {.intent = Intent::none});
+    lifecycle_.watch(vm);
+    ++result_.adopted;
+  }
+
+  net::Task<void> settle_suspending(LivePtr vm) {
+    const machine::FoundMachine* machine = machine_of(vm);
+    if (machine != nullptr && machine->suspended) {
+      // Everything was on disk; only the record had not followed.
+      (void)co_await services_.engine.attach(vm->record.id.str(), Deadline::in(kAdoptDeadline));
+      vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
+      (void)co_await lifecycle_.commit(*vm,
+                                       {.state = MicrovmState::suspended, .intent = Intent::none});
+      ++result_.finished;
+      co_return;
+    }
+    if (!co_await adopt(vm) || !co_await is_awake(vm)) {
+      co_await lifecycle_.end(vm, "The machine's process ended while it was being suspended.",
+                              false);
+      ++result_.ended;
+      co_return;
+    }
+    lifecycle_.watch(vm);
+    auto done = co_await lifecycle_.finish_suspend(vm, Deadline::in(kAdoptDeadline));
+    if (!done) {
+      (void)co_await lifecycle_.commit(*vm, {.state = MicrovmState::running,
+                                             .intent = Intent::none,
+                                             .reason = "Not suspended: " + done.error().message});
+    }
+    ++result_.finished;
+  }
+
+  net::Task<void> settle_suspended(LivePtr vm) {
+    vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
+    const machine::FoundMachine* machine = machine_of(vm);
+    if (machine != nullptr && machine->suspended && vm->record.intent == Intent::none) {
+      ++result_.suspended;
+      co_return;
+    }
+    // A resume was under way. Attaching tells: it puts back one whose CPUs never ran.
+    if (machine != nullptr && co_await adopt(vm)) {
+      if (co_await is_awake(vm)) {
+        const core::Time now = services_.clock.now();
+        vm->meter.until = now;
+        vm->meter.cpu_counter = 0;
+        // The hook's answer is not known; it is written to be repeatable.
+        (void)co_await lifecycle_.commit(*vm, {.state = MicrovmState::running,
+                                               .intent = Intent::none,
+                                               .reason = "",
+                                               .generation = vm->record.generation + 1});
+        lifecycle_.watch(vm);
+        ++result_.finished;
+        co_return;
+      }
+      co_await lifecycle_.end(vm, "The server stopped during the resume.", false);
+      ++result_.ended;
+      co_return;
+    }
+    if (is_saved(vm)) {
+      (void)co_await lifecycle_.commit(*vm, {.intent = Intent::none});
+      ++result_.suspended;
+      co_return;
+    }
+    co_await lifecycle_.end(vm, "Its saved state is gone from the disk.", false);
+    ++result_.ended;
+  }
+
+  // Looks again: attaching may have put the state back.
+  bool is_saved(const LivePtr& vm) const {
+    auto found = services_.engine.list();
+    if (!found) return false;
+    for (const machine::FoundMachine& machine : *found) {
+      if (machine.id == vm->record.id.str()) return machine.suspended;
+    }
+    return false;
+  }
+
+  Services& services_;
+  Registry& registry_;
+  Lifecycle& lifecycle_;
+  std::map<std::string, machine::FoundMachine> machines_;  // those not yet accounted for
+  Recovered result_;
+};
+
+}  // namespace
+
+net::Task<Result<Recovered>> recover(Services& services, Registry& registry, Lifecycle& lifecycle) {
+  Recovery recovery(services, registry, lifecycle);
+  co_return co_await recovery.run();
+}
+
+}  // namespace firebreak::control

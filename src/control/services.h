@@ -1,0 +1,65 @@
+// What the parts of the supervisor share. Owned by the Supervisor; one executor.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+
+#include "control/app_log.h"
+#include "core/admission.h"
+#include "core/clock.h"
+#include "core/demand.h"
+#include "image/catalogue.h"
+#include "machine/engine.h"
+#include "net/broadcast.h"
+#include "obs/log.h"
+#include "obs/metrics.h"
+#include "store/database.h"
+
+namespace firebreak::control {
+
+struct ControlOptions {
+  core::HostBudget budget;
+  core::PoolBounds pool;
+  bool suspend_under_pressure = true;
+  std::uint32_t parallel_restores = 2;   // more would only share the same CPUs
+  std::chrono::milliseconds tick{1000};  // timed actions are looked at so often
+  std::chrono::milliseconds meter_every{10'000};
+  std::uint32_t busy_cpu_percent = 5;        // of one CPU: above it a guest counts as working
+  core::Seconds keep_terminated{24 * 3600};  // records stay readable so long
+};
+
+struct Services {
+  machine::Engine& engine;
+  store::Database& db;
+  image::Catalogue& catalogue;
+  const core::Clock& clock;
+  obs::Log& log;
+  obs::Metrics& metrics;
+  net::asio::any_io_executor executor;
+  ControlOptions options;
+  // Named steps; a test that runs a whole server ends it at one of them.
+  std::function<void(std::string_view point)> fault;
+  AppLog app_log;
+  net::Broadcast changed;  // some microVM has another state
+  int foreground = 0;      // launches and resumes under way: the pool waits for them
+
+  void reach(std::string_view point) const {
+    if (fault) fault(point);
+  }
+};
+
+// Counts as foreground work while it lives.
+class Foreground {
+ public:
+  explicit Foreground(Services& services) : services_(services) { ++services_.foreground; }
+  ~Foreground() { --services_.foreground; }
+  Foreground(const Foreground&) = delete;
+  Foreground& operator=(const Foreground&) = delete;
+
+ private:
+  Services& services_;
+};
+
+}  // namespace firebreak::control

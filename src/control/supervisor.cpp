@@ -1,0 +1,503 @@
+#include "control/supervisor.h"
+
+#include <algorithm>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include "control/recovery.h"
+
+namespace firebreak::control {
+namespace {
+
+using core::MicrovmState;
+
+Error not_found(const core::MicrovmId& id) {
+  return {Code::not_found, "there is no microVM " + id.str(), {}};
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------------- lease
+
+Lease::Lease(LivePtr vm, Services& services)
+    : vm_(std::move(vm)), machine_(vm_->machine), services_(&services) {
+  const core::Time now = services_->clock.now();
+  vm_->activity.saw_traffic(now);
+  vm_->activity.begin_work(now);
+}
+
+Lease::~Lease() {
+  if (vm_) vm_->activity.end_work(services_->clock.now());
+}
+
+void Lease::count(std::uint64_t in, std::uint64_t out) const {
+  vm_->bytes_in += in;
+  vm_->bytes_out += out;
+  vm_->activity.saw_traffic(services_->clock.now());
+  if (in > 0)
+    services_->metrics.add("firebreak_bytes_total", obs::label("direction", "in"),
+                           static_cast<double>(in));
+  if (out > 0)
+    services_->metrics.add("firebreak_bytes_total", obs::label("direction", "out"),
+                           static_cast<double>(out));
+}
+
+// -------------------------------------------------------------------------------------- start,
+// stop
+
+Supervisor::Supervisor(Services& services)
+    : services_(services),
+      lifecycle_(services, registry_),
+      pool_(services),
+      capacity_(services, registry_, pool_, lifecycle_) {
+  obs::Metrics& m = services_.metrics;
+  m.describe("firebreak_launches_total", "counter", "Launches by path: parked or restored.");
+  m.describe("firebreak_launch_seconds", "histogram", "From accepted to RUNNING.");
+  m.describe("firebreak_resume_seconds", "histogram", "From asked to RUNNING.");
+  m.describe("firebreak_suspend_seconds", "histogram", "From asked to SUSPENDED.");
+  m.describe("firebreak_phase_seconds", "histogram", "Phases of launch, suspend and resume.");
+  m.describe("firebreak_transitions_total", "counter", "State changes by the state reached.");
+  m.describe("firebreak_microvms", "gauge", "MicroVMs by state.");
+  m.describe("firebreak_pool_size", "gauge", "Parked clones.");
+  m.describe("firebreak_errors_total", "counter", "Failed operations by code.");
+  m.describe("firebreak_bytes_total", "counter", "Bytes to and from guests for users.");
+  m.describe("firebreak_reclaimed_total", "counter", "What was given up for memory, by kind.");
+}
+
+void Supervisor::spawn(net::Task<void> task) {
+  ++background_;
+  auto body = [](Supervisor& self, net::Task<void> inner) -> net::Task<void> {
+    co_await std::move(inner);
+    --self.background_;
+  };
+  net::asio::co_spawn(services_.executor, body(*this, std::move(task)), net::asio::detached);
+}
+
+net::Task<Result<>> Supervisor::start() {
+  FB_CO_TRY_ASSIGN(Recovered found, co_await recover(services_, registry_, lifecycle_));
+  services_.log.info("recovered", {{"adopted", found.adopted},
+                                   {"suspended", found.suspended},
+                                   {"finished", found.finished},
+                                   {"ended", found.ended},
+                                   {"relaunched", static_cast<int>(found.relaunch.size())},
+                                   {"removed", found.removed}});
+  for (const LivePtr& vm : found.relaunch) spawn(lifecycle_.launch(vm, nullptr));
+  for (const LivePtr& vm : found.relaunch_forks) spawn(lifecycle_.launch_fork(vm));
+  FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([](store::Store& store) {
+    return store.all_versions();
+  }));
+  for (const core::ImageVersion& version : versions) {
+    auto image = co_await services_.db.run([&version](store::Store& store) {
+      return store.find_image(core::kSystemTenant, version.image);
+    });
+    auto size = core::size_for(version.memory_mib);
+    if (image && *image && runnable(version) && size) pool_.keep(version, *size, true);
+  }
+  spawn(pool_.run());
+  spawn(tick());
+  co_return Result<>();
+}
+
+net::Task<void> Supervisor::stop(Deadline deadline) {
+  stopping_ = true;
+  co_await pool_.stop(deadline);
+  net::Event pause(services_.executor);
+  while (background_ > 0 && !deadline.passed()) {
+    (void)co_await pause.wait(Deadline::in(std::chrono::milliseconds(20)));
+  }
+  co_await save_meters();
+}
+
+// ------------------------------------------------------------------------------------------ launch
+
+net::Task<Result<Supervisor::Chosen>> Supervisor::choose(core::TenantId tenant,
+                                                         const LaunchRequest& request,
+                                                         Deadline deadline) {
+  for (;;) {
+    auto chosen = co_await choose_now(tenant, request);
+    // The first build of an image is under way: whoever asks for it already waits for it.
+    if (chosen || chosen.error().code != Code::unavailable || deadline.passed()) co_return chosen;
+    net::Event pause(services_.executor);
+    (void)co_await pause.wait(Deadline::in(std::chrono::milliseconds(200)));
+  }
+}
+
+net::Task<Result<Supervisor::Chosen>> Supervisor::choose_now(core::TenantId tenant,
+                                                             const LaunchRequest& request) {
+  auto image = co_await services_.db.run([&](store::Store& store) {
+    return request.image.starts_with("image-")
+               ? store.find_image(tenant, core::ImageId(request.image))
+               : store.find_image_by_name(tenant, request.image);
+  });
+  if (!image) co_return std::unexpected(image.error());
+  if (!*image) {
+    co_return fail(Code::not_found, "there is no image " + request.image +
+                                        "; `firebreak image ls` lists those you can run");
+  }
+  const core::ImageId id = (*image)->id;
+  auto version = co_await services_.db.run([&](store::Store& store) {
+    return request.version ? store.find_version(id, *request.version) : store.latest_runnable(id);
+  });
+  if (!version) co_return std::unexpected(version.error());
+  if (!*version || !core::runnable(**version)) {
+    const core::ImageState state = (*image)->state;
+    if (!request.version &&
+        (state == core::ImageState::creating || state == core::ImageState::updating))
+      co_return fail(Code::unavailable,
+                     "image " + (*image)->name + " is being built; try again shortly");
+    co_return fail(Code::not_found,
+                   request.version
+                       ? "version " + core::version_text(*request.version) + " of image " +
+                             (*image)->name + " does not exist or is not active"
+                       : "image " + (*image)->name + " has no version that can run");
+  }
+  FB_CO_TRY_ASSIGN(const core::SizeClass size, core::size_for((*version)->memory_mib));
+  co_return Chosen{**image, **version, size};
+}
+
+net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
+                                                    LaunchRequest request, Deadline deadline) {
+  if (stopping_) co_return fail(Code::unavailable, "the server is stopping; try again shortly");
+  if (request.idle) FB_CO_TRY(core::check(*request.idle));
+  if (request.payload.size() > core::kMaxRunPayload) {
+    co_return fail(Code::invalid, "the payload may have at most 4096 bytes");
+  }
+  const core::Time now = services_.clock.now();
+  auto [rate, added] = launch_rates_.try_emplace(tenant.id, tenant.limits.launches_per_second);
+  rate->second.set_rate(tenant.limits.launches_per_second);
+  if (auto next = rate->second.take(now)) {
+    const core::LimitRefusal refusal{"launches_per_second", tenant.limits.launches_per_second,
+                                     tenant.limits.launches_per_second, next};
+    co_return std::unexpected(Error{.code = Code::exhausted,
+                                    .message = refusal.message(),
+                                    .detail = {},
+                                    .resets_at_ms = core::to_unix_ms(*next)});
+  }
+  FB_CO_TRY_ASSIGN(Chosen chosen, co_await choose(tenant.id, request, deadline));
+  FB_CO_TRY(co_await capacity_.admit(chosen.size, deadline));
+
+  auto clone = pool_.take(chosen.version, chosen.size);
+  core::Microvm microvm;
+  microvm.id = clone ? core::MicrovmId(clone->id()) : core::new_microvm_id();
+  microvm.tenant = tenant.id;
+  microvm.endpoint = core::EndpointId(core::new_uuid());
+  microvm.image = chosen.image.id;
+  microvm.image_name = chosen.image.name;
+  microvm.image_version = chosen.version.number;
+  microvm.memory_mib = chosen.size.memory_mib;
+  microvm.intent = core::Intent::launch;
+  microvm.idle = request.idle;
+  microvm.max_duration = request.max_duration;
+  microvm.payload = std::move(request.payload);
+  microvm.client_token = std::move(request.client_token);
+  microvm.request_hash = std::move(request.request_hash);
+  microvm.tags = std::move(request.tags);
+  microvm.config = std::move(request.config);
+  microvm.started = microvm.state_since = now;
+  auto created = co_await services_.db.run(
+      [&](store::Store& store) { return store.create_microvm(microvm, tenant.limits); });
+  if (!created || !created->created) {
+    if (clone) pool_.give_back(chosen.version, std::move(clone));
+    if (!created) co_return std::unexpected(created.error());
+    co_return created->microvm;
+  }
+  services_.reach("pending");
+  auto vm = std::make_shared<LiveMicrovm>(services_.executor, created->microvm, chosen.version,
+                                          chosen.size);
+  registry_.add(vm);
+  const core::Microvm record = vm->record;
+  spawn(lifecycle_.launch(vm, std::move(clone)));
+  co_return record;
+}
+
+net::Task<Result<core::Microvm>> Supervisor::wait_started(core::TenantId tenant, core::MicrovmId id,
+                                                          Deadline deadline) {
+  for (;;) {
+    const LivePtr vm = registry_.find(tenant, id);
+    if (!vm) co_return co_await get(tenant, id);
+    const MicrovmState state = vm->record.state;
+    if (state != MicrovmState::pending && state != MicrovmState::terminating) co_return vm->record;
+    if (deadline.passed()) co_return vm->record;
+    (void)co_await services_.changed.wait(deadline);
+  }
+}
+
+// ---------------------------------------------------------------------------------------
+// operations
+
+net::Task<Result<core::Microvm>> Supervisor::get(core::TenantId tenant, core::MicrovmId id) {
+  if (LivePtr vm = registry_.find(tenant, id)) co_return vm->record;
+  auto found = co_await services_.db.run(
+      [&](store::Store& store) { return store.find_microvm(tenant, id); });
+  if (!found) co_return std::unexpected(found.error());
+  if (!*found) co_return std::unexpected(not_found(id));
+  co_return **found;
+}
+
+// Only those that are not TERMINATED; of one that is, Code::conflict.
+net::Task<Result<LivePtr>> Supervisor::find(core::TenantId tenant, core::MicrovmId id) {
+  if (LivePtr vm = registry_.find(tenant, id)) co_return vm;
+  FB_CO_TRY_ASSIGN(const core::Microvm gone, co_await get(tenant, id));
+  co_return fail(Code::conflict,
+                 "the microVM is " + std::string(to_string(gone.state)) + ": " + gone.state_reason);
+}
+
+net::Task<Result<core::Microvm>> Supervisor::suspend(core::TenantId tenant, core::MicrovmId id,
+                                                     Deadline deadline) {
+  FB_CO_TRY_ASSIGN(LivePtr vm, co_await find(tenant, id));
+  FB_CO_TRY(co_await lifecycle_.suspend(vm, "", deadline));
+  co_return vm->record;
+}
+
+net::Task<Result<core::Microvm>> Supervisor::resume(core::TenantId tenant, core::MicrovmId id,
+                                                    Deadline deadline) {
+  FB_CO_TRY_ASSIGN(LivePtr vm, co_await find(tenant, id));
+  if (vm->record.state == MicrovmState::suspended)
+    FB_CO_TRY(co_await capacity_.admit(vm->size, deadline));
+  FB_CO_TRY(co_await lifecycle_.resume(vm, deadline));
+  co_return vm->record;
+}
+
+net::Task<Result<core::Microvm>> Supervisor::terminate(core::TenantId tenant, core::MicrovmId id,
+                                                       Deadline deadline) {
+  const LivePtr vm = registry_.find(tenant, id);
+  if (!vm) co_return co_await get(tenant, id);  // ended before: success
+  FB_CO_TRY(co_await lifecycle_.terminate(vm, "Success.", deadline));
+  co_return vm->record;
+}
+
+net::Task<Result<std::vector<core::Microvm>>> Supervisor::fork(const core::Tenant& tenant,
+                                                               core::MicrovmId id,
+                                                               std::uint32_t count,
+                                                               Deadline deadline) {
+  if (count == 0 || count > 64) co_return fail(Code::invalid, "fork makes 1 to 64 copies");
+  FB_CO_TRY_ASSIGN(LivePtr parent, co_await find(tenant.id, id));
+  std::vector<LivePtr> children;
+  std::vector<std::string> ids;
+  Result<> made;
+  for (std::uint32_t i = 0; i < count && made; ++i) {
+    made = co_await capacity_.admit(parent->size, deadline);
+    if (!made) break;
+    core::Microvm child = parent->record;
+    child.id = core::new_microvm_id();
+    child.endpoint = core::EndpointId(core::new_uuid());
+    child.parent = parent->record.id;
+    child.state = MicrovmState::pending;
+    child.intent = core::Intent::fork;
+    child.client_token.clear();
+    child.state_reason.clear();
+    child.started = child.state_since = services_.clock.now();
+    auto created = co_await services_.db.run(
+        [&](store::Store& store) { return store.create_microvm(child, tenant.limits); });
+    if (!created) {
+      made = std::unexpected(created.error());
+      break;
+    }
+    auto vm = std::make_shared<LiveMicrovm>(services_.executor, created->microvm, parent->version,
+                                            parent->size);
+    registry_.add(vm);
+    children.push_back(vm);
+    ids.push_back(vm->record.id.str());
+  }
+  if (made) made = co_await lifecycle_.fork(parent, ids, deadline);
+  if (!made) {
+    for (const LivePtr& child : children)
+      co_await lifecycle_.end(child, "The fork failed: " + made.error().message, false);
+    co_return std::unexpected(made.error());
+  }
+  std::vector<core::Microvm> records;
+  for (const LivePtr& child : children) {
+    records.push_back(child->record);
+    spawn(lifecycle_.launch_fork(child));
+  }
+  co_return records;
+}
+
+net::Task<Result<core::Microvm>> Supervisor::update(
+    core::TenantId tenant, core::MicrovmId id, std::optional<std::optional<core::IdlePolicy>> idle,
+    std::optional<std::optional<core::Seconds>> max_duration, Deadline deadline) {
+  if (idle && *idle) FB_CO_TRY(core::check(**idle));
+  FB_CO_TRY_ASSIGN(LivePtr vm, co_await find(tenant, id));
+  FB_CO_TRY(co_await lifecycle_.change_policy(vm, idle, max_duration, deadline));
+  co_return vm->record;
+}
+
+net::Task<Result<Lease>> Supervisor::acquire(core::TenantId tenant, core::MicrovmId id,
+                                             Deadline deadline) {
+  for (;;) {
+    FB_CO_TRY_ASSIGN(LivePtr vm, co_await find(tenant, id));
+    switch (vm->record.state) {
+      case MicrovmState::running:
+        if (vm->machine) co_return Lease(vm, services_);
+        break;
+      case MicrovmState::suspended: {
+        if (vm->record.idle && !vm->record.idle->auto_resume) {
+          co_return fail(Code::conflict,
+                         "the microVM is SUSPENDED and its policy resumes it only when asked; "
+                         "resume it first");
+        }
+        FB_CO_TRY(co_await capacity_.admit(vm->size, deadline));
+        FB_CO_TRY(co_await lifecycle_.resume(vm, deadline));
+        continue;
+      }
+      case MicrovmState::terminating:
+        co_return fail(Code::conflict, "the microVM is TERMINATING: " + vm->record.state_reason);
+      default:
+        break;
+    }
+    if (deadline.passed()) {
+      co_return fail(Code::timeout,
+                     "the microVM was still " + std::string(to_string(vm->record.state)));
+    }
+    (void)co_await services_.changed.wait(deadline);
+  }
+}
+
+// -------------------------------------------------------------------------------------------- time
+
+std::optional<Supervisor::Outlook> Supervisor::outlook(const core::MicrovmId& id) const {
+  const LivePtr vm = registry_.find(id);
+  if (!vm) return std::nullopt;
+  const core::Time now = services_.clock.now();
+  const core::Aging aging = core::aging_of(vm->record);
+  return Outlook{core::awake_reason(aging, vm->activity, now),
+                 core::next_due(aging, vm->activity, now)};
+}
+
+void Supervisor::sample(LiveMicrovm& vm, core::Time now) {
+  core::Sample sample{.now = now, .state = vm.record.state};
+  sample.bytes_in = std::exchange(vm.bytes_in, 0);
+  sample.bytes_out = std::exchange(vm.bytes_out, 0);
+  if (vm.record.state == MicrovmState::running && vm.machine) {
+    auto usage = vm.machine->usage();
+    if (!usage) return;
+    const std::uint64_t before = vm.meter.cpu_counter;
+    const auto elapsed_usec = (now - vm.meter.until).count() * 1000;
+    sample.cpu_counter_usec = usage->cpu_usec;
+    sample.memory_bytes = vm.memory_bytes = usage->memory_bytes;
+    const auto used = static_cast<std::int64_t>(usage->cpu_usec - before);
+    if (elapsed_usec > 0 && usage->cpu_usec > before &&
+        used * 100 > elapsed_usec * services_.options.busy_cpu_percent) {
+      vm.activity.saw_cpu(now);
+    }
+  } else if (vm.record.state == MicrovmState::suspended) {
+    vm.memory_bytes = 0;
+    sample.saved_bytes = vm.stored_bytes;
+  } else {
+    return;
+  }
+  core::advance(vm.meter, vm.size, sample);
+}
+
+net::Task<void> Supervisor::save_meters() {
+  std::vector<store::UsageRow> rows;
+  for (const LivePtr& vm : registry_.all())
+    rows.push_back({vm->record.id, vm->record.tenant, vm->meter});
+  if (rows.empty()) co_return;
+  auto saved =
+      co_await services_.db.run([&rows](store::Store& store) { return store.save_meters(rows); });
+  if (!saved) services_.log.error("meters", {{"error", saved.error().text()}});
+}
+
+net::Task<Result<>> Supervisor::account_now() {
+  const core::Time now = services_.clock.now();
+  for (const LivePtr& vm : registry_.all()) sample(*vm, now);
+  co_await save_meters();
+  co_return Result<>();
+}
+
+void Supervisor::note_states() {
+  std::map<MicrovmState, int> counts;
+  for (const LivePtr& vm : registry_.all()) ++counts[vm->record.state];
+  for (MicrovmState state : {MicrovmState::pending, MicrovmState::running, MicrovmState::suspending,
+                             MicrovmState::suspended, MicrovmState::terminating}) {
+    services_.metrics.set("firebreak_microvms", obs::label("state", to_string(state)),
+                          counts[state]);
+  }
+}
+
+// An exec that nobody is attached to is work too; only the guest knows of it.
+net::Task<bool> Supervisor::guest_works(LivePtr vm) {
+  if (!vm->record.idle || vm->record.idle->rule != core::IdleRule::work || !vm->machine)
+    co_return false;
+  const auto machine = vm->machine;
+  auto answer = co_await machine->agent().data_call("GET", "/execs", {},
+                                                    Deadline::in(std::chrono::seconds(5)));
+  if (!answer) co_return false;
+  const json::value* list = answer->if_contains("execs");
+  if (list == nullptr || !list->is_array()) co_return false;
+  for (const json::value& exec : list->as_array()) {
+    if (!exec.is_object()) continue;
+    const json::value* running = exec.as_object().if_contains("running");
+    const json::value* id = exec.as_object().if_contains("id");
+    if (id != nullptr && id->is_string() && id->as_string() == "app") continue;
+    if (running != nullptr && running->is_bool() && running->as_bool()) co_return true;
+  }
+  co_return false;
+}
+
+net::Task<void> Supervisor::act(LivePtr vm, core::Due due) {
+  const Deadline deadline = Deadline::in(std::chrono::seconds(120));
+  if (due.action != core::TimedAction::suspend_idle) {
+    (void)co_await lifecycle_.terminate(vm, due.why, deadline);
+    co_return;
+  }
+  const core::Time now = services_.clock.now();
+  if (co_await guest_works(vm)) {
+    vm->activity.saw_cpu(now);
+    co_return;
+  }
+  // A request may have come while we asked.
+  auto again = core::next_due(core::aging_of(vm->record), vm->activity, now);
+  if (!again || again->at > now || again->action != core::TimedAction::suspend_idle) co_return;
+  auto done = co_await lifecycle_.suspend(vm, due.why, deadline);
+  if (done && vm->record.idle && vm->record.idle->suspended.count() == 0) {
+    (void)co_await lifecycle_.terminate(vm, "Suspended for 0 s.", deadline);
+  }
+}
+
+net::Task<void> Supervisor::tick() {
+  core::Time last_meter = services_.clock.now();
+  core::Time last_forget{};
+  std::map<core::MicrovmId, bool> busy;
+  net::Event pause(services_.executor);
+  while (!stopping_) {
+    (void)co_await pause.wait(Deadline::in(services_.options.tick));
+    const core::Time now = services_.clock.now();
+    const bool meter = now - last_meter >= services_.options.meter_every;
+    for (const LivePtr& vm : registry_.all()) {
+      if (meter) sample(*vm, now);
+      auto due = core::next_due(core::aging_of(vm->record), vm->activity, now);
+      if (vm->record.state == MicrovmState::terminating)
+        due = core::Due{core::TimedAction::terminate_old, now, vm->record.state_reason};
+      if (!due || due->at > now || busy[vm->record.id]) continue;
+      busy[vm->record.id] = true;
+      auto body = [](Supervisor& self, LivePtr vm, core::Due due,
+                     std::map<core::MicrovmId, bool>& busy) -> net::Task<void> {
+        co_await self.act(vm, due);
+        busy.erase(vm->record.id);
+      };
+      spawn(body(*this, vm, *due, busy));
+    }
+    note_states();
+    if (meter) {
+      last_meter = now;
+      co_await save_meters();
+      co_await capacity_.relieve();
+    }
+    if (now - last_forget > core::Seconds(600)) {
+      last_forget = now;
+      const core::Time before = now - services_.options.keep_terminated;
+      (void)co_await services_.db.run(
+          [before](store::Store& store) { return store.forget_terminated(before); });
+      services_.app_log.forget(
+          services_.options.keep_terminated,
+          [this](const core::MicrovmId& id) { return registry_.find(id) != nullptr; });
+    }
+  }
+  // Those still under way use our table.
+  while (!busy.empty()) (void)co_await pause.wait(Deadline::in(std::chrono::milliseconds(20)));
+}
+
+}  // namespace firebreak::control

@@ -1,0 +1,133 @@
+// MicroVMs with a life: what the APIs call. Wires the parts (registry, lifecycle, pool, capacity),
+// recovers what an earlier server left, and lets time act. Owned by the program; one executor.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "control/capacity.h"
+#include "control/lifecycle.h"
+#include "control/live_microvm.h"
+#include "control/services.h"
+#include "control/warm_pool.h"
+
+namespace firebreak::control {
+
+struct LaunchRequest {
+  std::string image;  // name or id
+  std::optional<std::uint32_t> version;
+  std::optional<core::IdlePolicy> idle;
+  std::optional<core::Seconds> max_duration;
+  std::string payload;
+  core::Tags tags;
+  std::string client_token;
+  std::string request_hash;
+  std::string config;
+};
+
+// Access to the agent of a running microVM. While it is held the microVM counts as working, and the
+// machine object stays, also when the microVM is suspended or ends: calls fail then.
+class Lease {
+ public:
+  Lease(LivePtr vm, Services& services);
+  Lease(Lease&& other) noexcept = default;
+  Lease& operator=(Lease&&) = delete;
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  ~Lease();
+
+  machine::AgentClient& agent() const { return machine_->agent(); }
+  const core::Microvm& microvm() const { return vm_->record; }
+  const core::ImageVersion& version() const { return vm_->version; }
+  // Bytes that went in and out for the user: traffic, for idling and for the bill.
+  void count(std::uint64_t in, std::uint64_t out) const;
+
+ private:
+  LivePtr vm_;
+  std::shared_ptr<machine::Machine> machine_;
+  Services* services_;
+};
+
+class Supervisor {
+ public:
+  Supervisor(Services& services);
+
+  // Re-adopts, finishes or undoes what an earlier server left; then refills the pool and lets time
+  // act until stop().
+  net::Task<Result<>> start();
+  // Ends the background work and the parked clones; microVMs keep running.
+  net::Task<void> stop(Deadline deadline);
+
+  // Written as PENDING; the launch goes on by itself. The same client token gives the same microVM.
+  net::Task<Result<core::Microvm>> launch(const core::Tenant& tenant, LaunchRequest request,
+                                          Deadline deadline);
+  // Until it is no longer PENDING; what it is then.
+  net::Task<Result<core::Microvm>> wait_started(core::TenantId tenant, core::MicrovmId id,
+                                                Deadline deadline);
+  net::Task<Result<core::Microvm>> get(core::TenantId tenant, core::MicrovmId id);
+  net::Task<Result<core::Microvm>> suspend(core::TenantId tenant, core::MicrovmId id,
+                                           Deadline deadline);
+  net::Task<Result<core::Microvm>> resume(core::TenantId tenant, core::MicrovmId id,
+                                          Deadline deadline);
+  net::Task<Result<core::Microvm>> terminate(core::TenantId tenant, core::MicrovmId id,
+                                             Deadline deadline);
+  // The children, PENDING; they go on by themselves.
+  net::Task<Result<std::vector<core::Microvm>>> fork(const core::Tenant& tenant, core::MicrovmId id,
+                                                     std::uint32_t count, Deadline deadline);
+  net::Task<Result<core::Microvm>> update(core::TenantId tenant, core::MicrovmId id,
+                                          std::optional<std::optional<core::IdlePolicy>> idle,
+                                          std::optional<std::optional<core::Seconds>> max_duration,
+                                          Deadline deadline);
+  // Holds the caller while the microVM starts or is brought back. Code::conflict when it is
+  // suspended and its policy says that only an explicit resume wakes it, or when it has ended.
+  net::Task<Result<Lease>> acquire(core::TenantId tenant, core::MicrovmId id, Deadline deadline);
+
+  // Why it is awake, and when what happens next.
+  struct Outlook {
+    std::string awake_because;
+    std::optional<core::Due> next;
+  };
+  std::optional<Outlook> outlook(const core::MicrovmId& id) const;
+
+  // Brings the stored meters up to this moment.
+  net::Task<Result<>> account_now();
+
+  net::Broadcast& changed() { return services_.changed; }
+  WarmPool& pool() { return pool_; }
+  const Capacity& capacity() const { return capacity_; }
+  const Registry& registry() const { return registry_; }
+  Services& services() { return services_; }
+
+ private:
+  struct Chosen {
+    core::Image image;
+    core::ImageVersion version;
+    core::SizeClass size;
+  };
+  net::Task<Result<Chosen>> choose(core::TenantId tenant, const LaunchRequest& request,
+                                   Deadline deadline);
+  // Code::unavailable while the image's first version is being built.
+  net::Task<Result<Chosen>> choose_now(core::TenantId tenant, const LaunchRequest& request);
+  net::Task<Result<LivePtr>> find(core::TenantId tenant, core::MicrovmId id);
+  net::Task<void> tick();
+  net::Task<void> act(LivePtr vm, core::Due due);
+  net::Task<bool> guest_works(LivePtr vm);
+  void sample(LiveMicrovm& vm, core::Time now);
+  net::Task<void> save_meters();
+  void note_states();
+  void spawn(net::Task<void> task);
+
+  Services& services_;
+  Registry registry_;
+  Lifecycle lifecycle_;
+  WarmPool pool_;
+  Capacity capacity_;
+  std::map<core::TenantId, core::TokenBucket> launch_rates_;
+  bool stopping_ = false;
+  int background_ = 0;  // tasks that run by themselves
+};
+
+}  // namespace firebreak::control

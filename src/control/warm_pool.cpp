@@ -1,0 +1,186 @@
+#include "control/warm_pool.h"
+
+#include <algorithm>
+
+#include "control/lifecycle.h"
+
+namespace firebreak::control {
+namespace {
+
+constexpr auto kMakeDeadline = std::chrono::seconds(120);
+constexpr auto kEndDeadline = std::chrono::seconds(20);
+constexpr core::Seconds kForgetAfter{3600};
+// While it is made, a clone gets the CPU that nobody else wants.
+constexpr machine::HostLimits kBackground{.memory_bytes = 0, .cpu_weight = 1, .cpu_percent = 0};
+
+}  // namespace
+
+void WarmPool::keep(const core::ImageVersion& version, const core::SizeClass& size, bool pinned) {
+  auto [at, added] = kept_.try_emplace(key(version));
+  at->second.version = version;
+  at->second.size = size;
+  at->second.pinned = at->second.pinned || pinned;
+  if (added) at->second.last_launch = services_.clock.now();
+  wanted_.notify();
+}
+
+std::shared_ptr<machine::Machine> WarmPool::take(const core::ImageVersion& version,
+                                                 const core::SizeClass& size) {
+  keep(version, size, false);
+  Kept& kept = kept_[key(version)];
+  const core::Time now = services_.clock.now();
+  kept.demand.launched(now);
+  kept.last_launch = now;
+  if (kept.clones.empty()) return nullptr;
+  auto clone = std::move(kept.clones.front().machine);
+  kept.clones.pop_front();
+  note_size();
+  return clone;
+}
+
+void WarmPool::give_back(const core::ImageVersion& version,
+                         std::shared_ptr<machine::Machine> clone) {
+  // keep() was called by the take() before; a drop meanwhile only means that it is not refilled.
+  auto [at, added] = kept_.try_emplace(key(version));
+  if (added) at->second.version = version;
+  at->second.clones.push_front({std::move(clone), services_.clock.now()});
+  note_size();
+}
+
+net::Task<void> WarmPool::drop(const core::ImageVersion& version) {
+  auto at = kept_.find(key(version));
+  if (at == kept_.end()) co_return;
+  std::deque<Clone> clones = std::move(at->second.clones);
+  kept_.erase(at);
+  note_size();
+  for (Clone& clone : clones) (void)co_await clone.machine->terminate(Deadline::in(kEndDeadline));
+}
+
+void WarmPool::note_size() {
+  std::size_t size = 0;
+  for (const auto& [k, kept] : kept_) size += kept.clones.size();
+  services_.metrics.set("firebreak_pool_size", "", static_cast<double>(size));
+}
+
+std::vector<WarmPool::Parked> WarmPool::parked() const {
+  std::vector<Parked> list;
+  for (const auto& [k, kept] : kept_) {
+    for (const Clone& clone : kept.clones) {
+      auto usage = clone.machine->usage();
+      list.push_back({clone.machine->id(), usage ? usage->memory_bytes : 0, clone.since});
+    }
+  }
+  return list;
+}
+
+std::set<std::string> WarmPool::ids() const {
+  std::set<std::string> ids;
+  if (!making_.empty()) ids.insert(making_);
+  for (const auto& [k, kept] : kept_) {
+    for (const Clone& clone : kept.clones) ids.insert(clone.machine->id());
+  }
+  return ids;
+}
+
+net::Task<void> WarmPool::evict(std::string id) {
+  for (auto& [k, kept] : kept_) {
+    auto at = std::ranges::find_if(kept.clones,
+                                   [&id](const Clone& clone) { return clone.machine->id() == id; });
+    if (at == kept.clones.end()) continue;
+    auto machine = std::move(at->machine);
+    kept.clones.erase(at);
+    note_size();
+    (void)co_await machine->terminate(Deadline::in(kEndDeadline));
+    co_return;
+  }
+}
+
+net::Task<Result<std::shared_ptr<machine::Machine>>> WarmPool::make(
+    const core::ImageVersion& version, std::string id) {
+  const Deadline deadline = Deadline::in(kMakeDeadline);
+  FB_CO_TRY_ASSIGN(auto snapshot, co_await services_.catalogue.load(version.snapshot, deadline));
+  const machine::LaunchSpec spec{.id = id, .limits = kBackground};
+  FB_CO_TRY_ASSIGN(std::shared_ptr<machine::Machine> machine,
+                   co_await services_.engine.restore(snapshot, spec, deadline));
+  services_.reach("pool.restored");
+  auto ready = co_await machine->rehearse(deadline);
+  if (ready) ready = co_await machine->park(deadline);
+  if (!ready) {
+    (void)co_await machine->terminate(Deadline::in(kEndDeadline));
+    co_return std::unexpected(ready.error());
+  }
+  services_.reach("pool.parked");
+  co_return machine;
+}
+
+// Makes the clone that is missed most; false when nothing is missing.
+net::Task<bool> WarmPool::refill_one() {
+  const core::Time now = services_.clock.now();
+  Kept* most = nullptr;
+  double worst = 1;
+  for (auto& [k, kept] : kept_) {
+    const std::uint32_t target = kept.demand.target(services_.options.pool, now);
+    if (target == 0 || kept.clones.size() >= target || kept.retry_at > now) continue;
+    const double filled = static_cast<double>(kept.clones.size()) / target;
+    if (filled < worst) {
+      worst = filled;
+      most = &kept;
+    }
+  }
+  if (most == nullptr) co_return false;
+  const core::ImageVersion version = most->version;
+  making_ = core::new_microvm_id().str();
+  auto made = co_await make(version, making_);
+  making_.clear();
+  auto at = kept_.find(key(version));  // may have been dropped meanwhile
+  if (at == kept_.end() || stopping_) {
+    if (made) (void)co_await (*made)->terminate(Deadline::in(kEndDeadline));
+    co_return true;
+  }
+  if (made) {
+    at->second.failures = 0;
+    at->second.clones.push_back({*std::move(made), services_.clock.now()});
+    note_size();
+  } else {
+    at->second.failures = std::min(at->second.failures + 1, 6);
+    at->second.retry_at = services_.clock.now() + core::Seconds(1 << at->second.failures);
+    services_.log.warn("pool", {{"image", version.image.str()}, {"error", made.error().text()}});
+  }
+  co_return true;
+}
+
+net::Task<void> WarmPool::run() {
+  running_ = true;
+  while (!stopping_) {
+    const core::Time now = services_.clock.now();
+    // Nobody launched it for long: its memory is worth more elsewhere.
+    for (auto& [k, kept] : kept_) {
+      const bool stale = !kept.pinned && kept.last_launch + kForgetAfter < now;
+      const std::uint32_t target = stale ? 0 : kept.demand.target(services_.options.pool, now);
+      if (kept.clones.size() > target) {
+        auto extra = std::move(kept.clones.back().machine);
+        kept.clones.pop_back();
+        note_size();
+        (void)co_await extra->terminate(Deadline::in(kEndDeadline));
+        break;  // the map may have changed while we waited
+      }
+    }
+    const bool may = services_.foreground == 0 && paused_until_.passed();
+    const bool worked = may && co_await refill_one();
+    if (!worked)
+      (void)co_await wanted_.wait(Deadline::in(std::chrono::milliseconds(may ? 500 : 50)));
+  }
+  running_ = false;
+}
+
+net::Task<void> WarmPool::stop(Deadline deadline) {
+  stopping_ = true;
+  wanted_.notify();
+  net::Event pause(services_.executor);
+  while (running_ && !deadline.passed()) {
+    (void)co_await pause.wait(Deadline::in(std::chrono::milliseconds(20)));
+  }
+  for (const std::string& id : ids()) co_await evict(id);
+}
+
+}  // namespace firebreak::control

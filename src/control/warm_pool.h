@@ -1,0 +1,80 @@
+// Parked clones, ready to be a microVM in milliseconds: per image version as many as recent demand
+// asks for, refilled behind the foreground work. A clone belongs to nobody until it is taken; its
+// machine's id becomes the microVM's. Owned by the Supervisor; one executor.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "control/services.h"
+
+namespace firebreak::control {
+
+class WarmPool {
+ public:
+  explicit WarmPool(Services& services) : services_(services), wanted_(services.executor) {}
+
+  // Keeps clones of this version from now on. `pinned`: also when nobody launches it.
+  void keep(const core::ImageVersion& version, const core::SizeClass& size, bool pinned);
+  // A parked clone, or null. Counts as demand either way.
+  std::shared_ptr<machine::Machine> take(const core::ImageVersion& version,
+                                         const core::SizeClass& size);
+  // A clone that was taken and not used after all.
+  void give_back(const core::ImageVersion& version, std::shared_ptr<machine::Machine> clone);
+  // No more clones of it.
+  net::Task<void> drop(const core::ImageVersion& version);
+
+  // Refills until stop() is called.
+  net::Task<void> run();
+  // Ends every parked clone.
+  net::Task<void> stop(Deadline deadline);
+
+  // For the memory budget and for check.
+  struct Parked {
+    std::string id;
+    std::uint64_t resident_bytes = 0;
+    core::Time since{};
+  };
+  std::vector<Parked> parked() const;
+  std::set<std::string> ids() const;  // parked, and the one being made
+  net::Task<void> evict(std::string id);
+  // Under memory pressure nothing is refilled for a while.
+  void pause(std::chrono::seconds span) { paused_until_ = Deadline::in(span); }
+
+ private:
+  struct Clone {
+    std::shared_ptr<machine::Machine> machine;
+    core::Time since{};
+  };
+  struct Kept {
+    core::ImageVersion version;
+    core::SizeClass size;
+    bool pinned = false;
+    core::Demand demand;
+    core::Time last_launch{};
+    std::deque<Clone> clones;
+    int failures = 0;
+    core::Time retry_at{};
+  };
+  using Key = std::pair<core::ImageId, std::uint32_t>;
+  static Key key(const core::ImageVersion& version) { return {version.image, version.number}; }
+
+  net::Task<bool> refill_one();
+  net::Task<Result<std::shared_ptr<machine::Machine>>> make(const core::ImageVersion& version,
+                                                            std::string id);
+  void note_size();
+
+  Services& services_;
+  std::map<Key, Kept> kept_;
+  std::string making_;  // id of the clone under way
+  net::Event wanted_;
+  bool stopping_ = false;
+  bool running_ = false;
+  Deadline paused_until_ = Deadline::in(std::chrono::seconds(0));
+};
+
+}  // namespace firebreak::control
