@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "bench/api_bench.h"
 #include "bench/commands.h"
 #include "bench/engine_bench.h"
 #include "bench/peers_bench.h"
@@ -57,6 +58,7 @@ Task<Result<>> measure(Report& report, bool quick) {
   FB_CO_TRY_ASSIGN(auto snapshot, co_await bench_snapshot(256));
   FB_CO_TRY(co_await bench_lifecycle(report, snapshot, "", quick ? 5 : 20));
   FB_CO_TRY(co_await bench_exec(report, snapshot, quick ? 5 : 30));
+  FB_CO_TRY(bench_api(report, quick ? 5 : 20, quick ? 0 : 100));
   if (quick) co_return Result<>();
   FB_CO_TRY(co_await bench_channel(report, snapshot));
   FB_CO_TRY(co_await bench_cold_boot(report, 3));
@@ -73,7 +75,10 @@ void check_requirements(Report& report, bool quick) {
   report.require("resume / qemu_floor", report.p50("resume") / floor, 5);
   report.require("(suspend - one fsync) / qemu_floor",
                  (report.p50("suspend") - report.p50("fsync_4mb")) / floor, 1.5);
+  report.require("what the API adds to a parked launch, ms", report.p50("api_launch_pool_added"),
+                 2);
   if (quick) return;
+  report.require("launches of a burst of 100 that failed", report.get("api_burst_100_failed"), 0);
   for (const char* name : {"restore", "parked_launch", "suspend", "resume"})
     report.require(std::string(name) + " at 32 GiB / at 256 MiB",
                    report.p50(std::string(name) + "_32gib") / report.p50(name), 1.6);

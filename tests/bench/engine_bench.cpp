@@ -33,10 +33,15 @@ while True:
     threading.Thread(target=serve, args=(peer,), daemon=True).start()
 )";
 
-Task<Result<>> start_servers(Machine& machine) {
+ExecSpec context_exec() {
   ExecSpec context;
   context.argv = {"/usr/bin/python3", "-u", "-c", kContext};
   context.with_stdin = true;
+  return context;
+}
+
+Task<Result<>> start_servers(Machine& machine) {
+  ExecSpec context = context_exec();
   context.id = "context";
   FB_CO_TRY(co_await machine.agent().start_exec(context, in_seconds(60)));
   ExecSpec echo;
@@ -124,7 +129,7 @@ Task<Result<>> bench_parked(Report& report, std::shared_ptr<Snapshot> snapshot,
     FB_CO_TRY(co_await world().engine().discard(child, in_seconds(10)));
     FB_CO_TRY(co_await machine->terminate(in_seconds(10)));
 
-    FB_CO_TRY_ASSIGN(auto other, co_await parked(snapshot));
+    FB_CO_TRY_ASSIGN(auto other, co_await parked(snapshot, context_exec()));
     const Timer context_timer;
     FB_CO_TRY(co_await other->unpark(fresh_identity(other->id(), 1), in_seconds(60)));
     FB_CO_TRY(co_await timed_context(*other, 1));
@@ -180,10 +185,14 @@ Task<Result<double>> timed_context(Machine& machine, int round) {
   co_return timer.ms();
 }
 
-Task<Result<std::unique_ptr<Machine>>> parked(std::shared_ptr<Snapshot> snapshot) {
+Task<Result<std::unique_ptr<Machine>>> parked(std::shared_ptr<Snapshot> snapshot,
+                                              std::optional<ExecSpec> rehearsed) {
   FB_CO_TRY_ASSIGN(auto machine,
                    co_await world().engine().restore(std::move(snapshot), {.id = world().next_id()},
                                                      in_seconds(120)));
+  if (rehearsed)
+    FB_CO_TRY(co_await machine->agent().rehearse_exec(*rehearsed, "print(1000)\nprint(1001)\n",
+                                                      in_seconds(60)));
   FB_CO_TRY(co_await machine->rehearse(in_seconds(60)));
   FB_CO_TRY(co_await machine->park(in_seconds(10)));
   co_return std::move(machine);

@@ -20,8 +20,9 @@ Task<Result<std::shared_ptr<Snapshot>>> bench_snapshot(std::uint32_t memory_mib)
 Task<Result<double>> timed_true(Machine& machine);
 // One line in the warm interpreter; checks the answer.
 Task<Result<double>> timed_context(Machine& machine, int round);
-// Restored, rehearsed, stopped.
-Task<Result<std::unique_ptr<Machine>>> parked(std::shared_ptr<Snapshot> snapshot);
+// Restored, rehearsed (with an exec of the image's own kind, if given), stopped.
+Task<Result<std::unique_ptr<Machine>>> parked(
+    std::shared_ptr<Snapshot> snapshot, std::optional<machine::ExecSpec> rehearsed = std::nullopt);
 
 struct Counts {
   int launches = 20;

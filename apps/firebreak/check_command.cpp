@@ -1,0 +1,98 @@
+// check: through the running server, which knows its parked clones; without one, on the files
+// alone.
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/co_spawn.hpp>
+
+#include "base/sys.h"
+#include "commands.h"
+#include "control/check.h"
+#include "store/sqlite/sqlite_store.h"
+
+namespace firebreak::cli {
+namespace {
+
+int show(const json::object& report, bool as_json) {
+  const bool ok = text_of(report, "ok") == "true";
+  if (as_json) {
+    print_json(report);
+    return ok ? 0 : 1;
+  }
+  const json::array& leaks = report.at("leaks").as_array();
+  for (const json::value& leak : leaks) {
+    const json::object& entry = leak.as_object();
+    std::cout << text_of(entry, "kind") << " " << text_of(entry, "name") << " "
+              << text_of(entry, "what")
+              << (text_of(entry, "repaired") == "true" ? " (repaired)" : "") << "\n";
+  }
+  std::cout << leaks.size() << " leaks\n";
+  return ok ? 0 : 1;
+}
+
+// Where the server last kept its cgroups and uids.
+Result<machine::EngineConfig> engine_config(const std::string& data_dir) {
+  auto text = sys::read_file(data_dir + "/host.json");
+  if (!text) {
+    return fail(Code::not_found,
+                "no server has run on " + data_dir + "; pass --data-dir before the command");
+  }
+  FB_TRY_ASSIGN(const json::object object, parse_json_object(*text));
+  JsonReader reader(object);
+  machine::EngineConfig config;
+  config.data_dir = data_dir;
+  config.cgroup_root = reader.string("cgroup");
+  config.uids.first = static_cast<uid_t>(reader.u64("uidFirst"));
+  config.uids.count = static_cast<uid_t>(reader.u64("uidCount"));
+  FB_TRY(reader.result());
+  return config;
+}
+
+Result<json::object> check_alone(const std::string& data_dir, bool repair) {
+  FB_TRY_ASSIGN(const machine::EngineConfig config, engine_config(data_dir));
+  FB_TRY_ASSIGN(auto store,
+                store::open_sqlite_store({.path = data_dir + "/firebreak.db", .vfs = ""}));
+  store::Database db(std::move(store));
+  net::asio::io_context io(1);
+  net::asio::thread_pool pool(2);
+  FB_TRY_ASSIGN(auto engine, machine::QemuEngine::create(config, io.get_executor(), pool));
+  Result<control::CheckReport> report = fail(Code::internal, "the check did not run");
+  net::asio::co_spawn(io, control::check_host({db, *engine, data_dir, nullptr}, repair),
+                      [&report](std::exception_ptr error, Result<control::CheckReport> result) {
+                        if (!error) report = std::move(result);
+                      });
+  io.run();
+  if (!report) return std::unexpected(report.error());
+  return control::to_json(*report);
+}
+
+}  // namespace
+
+void add_check_command(CLI::App& app, Common& common, std::vector<Command>& commands) {
+  auto repair = std::make_shared<bool>(false);
+  CLI::App* check =
+      app.add_subcommand("check", "Compare the host with the store; exit 1 when they differ");
+  check->add_flag("--repair", *repair, "Remove what belongs to nobody");
+  check->add_flag("--json", common.json, "Print JSON");
+  check->footer(
+      "With a running server it asks that one (administrator's key); without, it looks itself "
+      "(root).");
+  commands.push_back(
+      {check, [repair, &common] {
+         if (find_server(common.data_dir)) {
+           return with_client(common, [&](Client& client, int& status) -> net::Task<Result<>> {
+             FB_CO_TRY_ASSIGN(
+                 const json::object answer,
+                 co_await client.call("POST", *repair ? "/v1/check?repair=1" : "/v1/check"));
+             status = show(answer, common.json);
+             co_return Result<>();
+           });
+         }
+         auto report = check_alone(common.data_dir, *repair);
+         if (report) return show(*report, common.json);
+         std::cerr << "firebreak: " << report.error().message << "\n";
+         return 1;
+       }});
+}
+
+}  // namespace firebreak::cli

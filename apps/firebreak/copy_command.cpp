@@ -1,0 +1,171 @@
+// cp: files and directories between here and a microVM, both ways.
+#include <filesystem>
+#include <iostream>
+
+#include <CLI/CLI.hpp>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "base/text.h"
+#include "commands.h"
+#include "guest/tenant_tar.h"
+
+namespace firebreak::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Place {
+  std::string id;  // empty: here
+  std::string path;
+};
+
+// "ID:/path" is in a microVM. A path of ours with a colon is written with a slash: "./a:b".
+Place parse_place(const std::string& text) {
+  const auto colon = text.find(':');
+  const auto slash = text.find('/');
+  if (colon == std::string::npos || colon == 0 || (slash != std::string::npos && slash < colon))
+    return {"", text};
+  const std::string path = text.substr(colon + 1);
+  return {text.substr(0, colon), path.empty() ? "/" : path};
+}
+
+std::string query(const std::string& path) {
+  return "?path=" + percent_encode(path, "/");
+}
+
+net::Task<Result<>> send_fd(Client& client, std::string path, int fd) {
+  FB_CO_TRY_ASSIGN(auto stream, co_await client.start("PUT", std::move(path), true));
+  std::string buffer(256UL * 1024, '\0');
+  for (;;) {
+    const ssize_t count = ::read(fd, buffer.data(), buffer.size());
+    if (count < 0) co_return fail_errno("read");
+    if (count == 0) break;
+    // The answer to a refused upload comes while we still write.
+    if (!co_await stream->write(std::string_view(buffer).substr(0, static_cast<std::size_t>(count)),
+                                far_away()))
+      break;
+  }
+  (void)co_await stream->finish(far_away());
+  co_return co_await Client::check(*stream);
+}
+
+net::Task<Result<>> receive_fd(Client& client, std::string path, int fd) {
+  FB_CO_TRY_ASSIGN(auto stream, co_await client.start("GET", std::move(path), false));
+  FB_CO_TRY(co_await Client::check(*stream));
+  for (;;) {
+    FB_CO_TRY_ASSIGN(const std::string bytes, co_await stream->read(far_away()));
+    if (bytes.empty()) co_return Result<>();
+    FB_CO_TRY(sys::write_all(fd, bytes));
+  }
+}
+
+net::Task<Result<>> send_directory(Client& client, std::string path, const std::string& from) {
+  FB_CO_TRY_ASSIGN(const UniqueFd directory, sys::open(from, O_RDONLY | O_DIRECTORY));
+  FB_CO_TRY_ASSIGN(auto source, guest::TarSource::open(directory.get(), "."));
+  FB_CO_TRY_ASSIGN(auto stream, co_await client.start("PUT", std::move(path), true));
+  for (bool more = true; more;) {
+    std::string bytes;
+    FB_CO_TRY_ASSIGN(more, source->read(bytes));
+    if (!bytes.empty() && !co_await stream->write(bytes, far_away())) break;
+  }
+  (void)co_await stream->finish(far_away());
+  co_return co_await Client::check(*stream);
+}
+
+// What the guest packed is not trusted: nothing leaves the directory, no device is made, and owners
+// and special bits are not taken over.
+net::Task<Result<>> receive_directory(Client& client, std::string path, const std::string& to) {
+  FB_CO_TRY(sys::mkdirs(to, 0755));
+  FB_CO_TRY_ASSIGN(const UniqueFd directory, sys::open(to, O_RDONLY | O_DIRECTORY));
+  FB_CO_TRY_ASSIGN(auto sink,
+                   guest::TarSink::open(directory.get(), ".", guest::TarSink::Owners::ours));
+  FB_CO_TRY_ASSIGN(auto stream, co_await client.start("GET", std::move(path), false));
+  FB_CO_TRY(co_await Client::check(*stream));
+  for (;;) {
+    FB_CO_TRY_ASSIGN(const std::string bytes, co_await stream->read(far_away()));
+    if (bytes.empty()) co_return sink->finish();
+    FB_CO_TRY(sink->feed(bytes));
+  }
+}
+
+net::Task<Result<std::string>> type_in_guest(Client& client, const Place& place) {
+  auto stat = co_await client.call(
+      "GET", microvm_path(place.id, "/files/stat" + query(place.path) + "&follow=1"));
+  if (stat) co_return text_of(*stat, "type");
+  if (stat.error().code == Code::not_found) co_return std::string();
+  co_return std::unexpected(stat.error());
+}
+
+std::string join(const std::string& directory, const std::string& name) {
+  return directory.ends_with('/') ? directory + name : directory + "/" + name;
+}
+
+net::Task<Result<>> copy_in(Client& client, const Place& from, Place to) {
+  FB_CO_TRY_ASSIGN(const std::string there, co_await type_in_guest(client, to));
+  const std::string name = fs::absolute(from.path).lexically_normal().filename().string();
+  if (there == "dir" || to.path.ends_with('/')) to.path = join(to.path, name);
+  std::error_code ec;
+  if (!fs::is_directory(from.path, ec)) {
+    FB_CO_TRY_ASSIGN(UniqueFd file, sys::open(from.path, O_RDONLY));
+    struct stat st{};
+    ::fstat(file.get(), &st);
+    char mode[8];
+    (void)std::snprintf(mode, sizeof mode, "%04o", st.st_mode & 07777);
+    co_return co_await send_fd(
+        client, microvm_path(to.id, "/files" + query(to.path) + "&parents=1&mode=" + mode),
+        file.get());
+  }
+  FB_CO_TRY(co_await client.call(
+      "POST", microvm_path(to.id, "/files/mkdir" + query(to.path) + "&parents=1")));
+  co_return co_await send_directory(client, microvm_path(to.id, "/tar" + query(to.path)),
+                                    from.path);
+}
+
+net::Task<Result<>> copy_out(Client& client, const Place& from, Place to) {
+  FB_CO_TRY_ASSIGN(const std::string type, co_await type_in_guest(client, from));
+  if (type.empty()) co_return fail(Code::not_found, from.path + " does not exist in the microVM");
+  const std::string name = fs::path(from.path).lexically_normal().filename().string();
+  std::error_code ec;
+  if (fs::is_directory(to.path, ec) && !name.empty() && name != ".") to.path = join(to.path, name);
+  if (type != "dir") {
+    const std::string part = to.path + ".part";
+    FB_CO_TRY_ASSIGN(UniqueFd file, sys::open(part, O_WRONLY | O_CREAT | O_TRUNC, 0644));
+    auto received =
+        co_await receive_fd(client, microvm_path(from.id, "/files" + query(from.path)), file.get());
+    if (received && ::rename(part.c_str(), to.path.c_str()) != 0) received = fail_errno("rename");
+    if (!received) ::unlink(part.c_str());
+    co_return received;
+  }
+  co_return co_await receive_directory(client, microvm_path(from.id, "/tar" + query(from.path)),
+                                       to.path);
+}
+
+}  // namespace
+
+void add_copy_command(CLI::App& app, Common& common, std::vector<Command>& commands) {
+  struct Options {
+    std::string from;
+    std::string to;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* cp =
+      app.add_subcommand("cp", "Copy files and directories: cp SOURCE TARGET, one as ID:PATH");
+  cp->add_option("SOURCE", options->from)->required();
+  cp->add_option("TARGET", options->to)->required();
+  commands.push_back(
+      {cp, [options, &common] {
+         return with_client(common, [&](Client& client, int&) -> net::Task<Result<>> {
+           const Place from = parse_place(options->from);
+           const Place to = parse_place(options->to);
+           if (from.id.empty() == to.id.empty())
+             co_return fail(Code::invalid, "one of the two must be in a microVM, as ID:PATH");
+           if (from.id.empty()) co_return co_await copy_in(client, from, to);
+           co_return co_await copy_out(client, from, to);
+         });
+       }});
+}
+
+}  // namespace firebreak::cli

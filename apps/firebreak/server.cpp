@@ -1,0 +1,317 @@
+#include "server.h"
+
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <thread>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "api/native/native_api.h"
+#include "base/sys.h"
+#include "base/text.h"
+#include "control/check.h"
+#include "control/images.h"
+#include "control/key_ring.h"
+#include "control/supervisor.h"
+#include "machine/host_probe.h"
+#include "machine/qemu/qemu_engine.h"
+#include "net/http_server.h"
+#include "net/tls_identity.h"
+#include "store/sqlite/sqlite_store.h"
+
+namespace firebreak::cli {
+namespace {
+
+using net::Task;
+namespace asio = net::asio;
+
+constexpr const char* kPythonImage = "python";
+constexpr std::uint32_t kPythonMemoryMib = 512;
+
+// FIREBREAK_FAULT=POINT[:N] ends this process, as a crash would, when the point is reached the N-th
+// time: how the tests show that nothing is lost.
+class CrashPoint {
+ public:
+  CrashPoint() {
+    const char* text = std::getenv("FIREBREAK_FAULT");
+    if (text == nullptr) return;
+    point_ = text;
+    if (const auto at = point_.rfind(':'); at != std::string::npos) {
+      left_ = static_cast<int>(parse_u64(point_.substr(at + 1)).value_or(1));
+      point_.resize(at);
+    }
+  }
+  void reach(std::string_view point) {
+    if (!point_.empty() && point == point_ && --left_ == 0) ::kill(::getpid(), SIGKILL);
+  }
+
+ private:
+  std::string point_;
+  std::atomic<int> left_ = 1;
+};
+
+std::uint64_t host_memory_mib() {
+  const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
+  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) >> 20;
+}
+
+control::ControlOptions options_of(const ServerConfig& config) {
+  const unsigned cpus = std::max(1U, std::thread::hardware_concurrency());
+  control::ControlOptions options;
+  const std::uint64_t host = host_memory_mib();
+  options.budget.memory_mib = config.memory_mib != 0      ? config.memory_mib
+                              : host > config.reserve_mib ? host - config.reserve_mib
+                                                          : host / 2;
+  options.budget.millicpu = cpus * 1000;
+  options.budget.overcommit = config.overcommit;
+  options.pool = {config.pool_least, config.pool_most};
+  options.suspend_under_pressure = config.suspend_under_pressure;
+  options.parallel_restores = std::max(2U, cpus);
+  options.tick = std::chrono::milliseconds(config.tick_ms);
+  return options;
+}
+
+obs::Level level_of(const std::string& name) {
+  if (name == "debug") return obs::Level::debug;
+  if (name == "warn") return obs::Level::warn;
+  return name == "error" ? obs::Level::error : obs::Level::info;
+}
+
+class Server {
+ public:
+  explicit Server(const ServerConfig& config)
+      : config_(config),
+        log_(STDERR_FILENO,
+             config.log_format == "json" ? obs::LogFormat::json : obs::LogFormat::text,
+             level_of(config.log_level)) {}
+  ~Server() { pool_.join(); }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  Result<> run() {
+    FB_TRY(open());
+    asio::signal_set signals(io_, SIGTERM, SIGINT);
+    signals.async_wait([this](boost::system::error_code ec, int) {
+      if (!ec) asio::co_spawn(io_, stop(), asio::detached);
+    });
+    Result<> outcome;
+    auto begin = [](Server& self, Result<>& outcome) -> Task<void> {
+      outcome = co_await self.start();
+      if (!outcome) self.io_.stop();
+    };
+    asio::co_spawn(io_, begin(*this, outcome), asio::detached);
+    io_.run();
+    ::unlink((config_.data_dir + "/server.json").c_str());
+    return outcome;
+  }
+
+ private:
+  Result<> open() {
+    FB_TRY(sys::mkdirs(config_.data_dir, 0700));
+    FB_TRY_ASSIGN(auto store, store::open_sqlite_store(
+                                  {.path = config_.data_dir + "/firebreak.db", .vfs = ""}));
+    db_ = std::make_unique<store::Database>(std::move(store));
+    FB_TRY_ASSIGN(const wire::SealingKey master,
+                  control::load_master_key(config_.data_dir + "/master.key"));
+    keys_ = std::make_unique<control::KeyRing>(*db_, clock_, master);
+
+    const machine::HostPaths paths{
+        .data_dir = config_.data_dir, .guest_dir = config_.guest_dir, .holder = config_.holder};
+    const auto choice = machine::choose_accelerator(paths, machine::host_qemu_version(), false,
+                                                    Deadline::in(machine::kTrialTime));
+    log_.info("accelerator", {{"use", to_string(choice.accelerator)}, {"reason", choice.reason}});
+    machine::EngineConfig engine{.data_dir = config_.data_dir,
+                                 .kernel = paths.kernel(),
+                                 .initramfs = paths.initramfs(),
+                                 .holder = paths.holder,
+                                 .accelerator = choice.accelerator,
+                                 .uids = {config_.uid_first, config_.uid_count},
+                                 .cgroup_root = config_.cgroup};
+    // For `firebreak check` when no server runs.
+    const json::object host{{"cgroup", config_.cgroup},
+                            {"uidFirst", config_.uid_first},
+                            {"uidCount", config_.uid_count}};
+    FB_TRY(sys::replace_file(config_.data_dir + "/host.json", json::serialize(host) + "\n", 0600));
+    FB_TRY_ASSIGN(engine_, machine::QemuEngine::create(engine, io_.get_executor(), pool_));
+    engine_->host().faults().set(
+        [this](std::string_view point) { crash_.reach("machine." + std::string(point)); });
+    catalogue_ =
+        std::make_unique<image::Catalogue>(*engine_, io_.get_executor(), config_.data_dir, clock_);
+    services_.emplace(control::Services{
+        .engine = *engine_,
+        .db = *db_,
+        .catalogue = *catalogue_,
+        .clock = clock_,
+        .log = log_,
+        .metrics = metrics_,
+        .executor = io_.get_executor(),
+        .options = options_of(config_),
+        .fault = [this](std::string_view point) { crash_.reach(point); },
+        .app_log = control::AppLog(io_.get_executor(), config_.data_dir + "/logs"),
+        .changed = net::Broadcast(io_.get_executor())});
+    supervisor_ = std::make_unique<control::Supervisor>(*services_);
+    images_ = std::make_unique<control::Images>(*services_, supervisor_->pool(), paths.base_disk());
+    api_ = std::make_unique<api::NativeApi>(*supervisor_, *keys_, *images_,
+                                            [this](bool repair) { return check(repair); });
+    return {};
+  }
+
+  Task<Result<control::CheckReport>> check(bool repair) {
+    control::CheckContext context{*db_, *engine_, config_.data_dir, [this] {
+                                    auto ids = supervisor_->pool().ids();
+                                    const auto& building = images_->building();
+                                    ids.insert(building.begin(), building.end());
+                                    return ids;
+                                  }};
+    return control::check_host(std::move(context), repair);
+  }
+
+  Task<Result<>> start() {
+    FB_CO_TRY(co_await first_start());
+    FB_CO_TRY(co_await keys_->load());
+    FB_CO_TRY(co_await images_->recover());
+    FB_CO_TRY(co_await supervisor_->start());
+    FB_CO_TRY(listen());
+    if (config_.python_image) asio::co_spawn(io_, make_python_image(), asio::detached);
+    co_return Result<>();
+  }
+
+  // Tenants `system` and `default`, and the first key, written for the operator.
+  Task<Result<>> first_start() {
+    FB_CO_TRY_ASSIGN(const auto tenants,
+                     co_await db_->run([](store::Store& store) { return store.list_tenants(); }));
+    const std::string file = config_.data_dir + "/credentials.json";
+    if (!tenants.empty() && sys::exists(file)) co_return Result<>();
+    if (tenants.empty()) {
+      const core::Tenant system{core::kSystemTenant, "system", {}, clock_.now()};
+      const core::Tenant first{core::new_tenant_id(), "default", {}, clock_.now()};
+      FB_CO_TRY(co_await db_->run([&](store::Store& store) -> Result<> {
+        FB_TRY(store.create_tenant(system));
+        return store.create_tenant(first);
+      }));
+    }
+    FB_CO_TRY(co_await keys_->load());
+    for (const core::Tenant& tenant : keys_->tenants()) {
+      if (tenant.name != "default") continue;
+      FB_CO_TRY_ASSIGN(const control::IssuedKey key,
+                       co_await keys_->issue(tenant.id, "first", true));
+      const json::object text{{"accountId", tenant.id.str()},
+                              {"accessKeyId", key.key.id.str()},
+                              {"secretAccessKey", key.secret_access_key},
+                              {"apiKey", key.api_key}};
+      FB_CO_TRY(sys::replace_file(file, json::serialize(text) + "\n", 0600));
+    }
+    co_return Result<>();
+  }
+
+  Result<> listen() {
+    std::optional<net::TlsFiles> tls;
+    std::string ca_file;
+    if (!config_.tls_certificate.empty()) {
+      tls = {config_.tls_certificate, config_.tls_key};
+    } else if (config_.tls) {
+      FB_TRY_ASSIGN(
+          const net::LocalIdentity local,
+          net::make_local_ca(config_.data_dir + "/tls", {"localhost", "127.0.0.1", "::1"}));
+      tls = local.server;
+      ca_file = local.ca_file;
+    }
+    auto handler = [this](net::HttpExchange& exchange) { return handle(exchange); };
+    FB_TRY_ASSIGN(listener_,
+                  net::HttpServer::listen(io_.get_executor(), config_.listen, tls, handler));
+    const std::string url = (tls ? "https://" : "http://") + listener_->address();
+    json::object about{{"pid", ::getpid()}, {"url", url}};
+    if (!ca_file.empty()) about["caFile"] = ca_file;
+    FB_TRY(
+        sys::replace_file(config_.data_dir + "/server.json", json::serialize(about) + "\n", 0600));
+    std::cout << "listening on " << url << std::endl;
+    return {};
+  }
+
+  Task<void> handle(net::HttpExchange& exchange) {
+    const Deadline deadline = Deadline::in(std::chrono::seconds(30));
+    auto target = net::parse_target(exchange.request().target);
+    const std::string first = target && !target->segments.empty() ? target->segments[0] : "";
+    if (first == "v1") {
+      co_await api_->handle(exchange, *std::move(target));
+    } else if (first == "healthz") {
+      (void)co_await exchange.reply(200, {{"content-type", "application/json"}},
+                                    "{\"status\":\"ok\"}\n", deadline);
+    } else if (first == "metrics") {
+      (void)co_await exchange.reply(200, {{"content-type", "text/plain; version=0.0.4"}},
+                                    metrics_.text(), deadline);
+    } else {
+      co_await api::reply_error(
+          exchange, {Code::not_found, "there is nothing here; the API is under /v1", {}});
+    }
+  }
+
+  // Made when it is missing, and again when this host cannot load it any more (another QEMU).
+  Task<void> make_python_image() {
+    auto known = co_await images_->find(core::kSystemTenant, kPythonImage);
+    if (known) {
+      const core::ImageId id = known->id;
+      auto version =
+          co_await db_->run([&id](store::Store& store) { return store.latest_runnable(id); });
+      if (version && *version &&
+          co_await catalogue_->load((*version)->snapshot, Deadline::in(std::chrono::seconds(60))))
+        co_return;
+    }
+    control::BaseImageRequest request{.name = kPythonImage,
+                                      .memory_mib = kPythonMemoryMib,
+                                      .app_is_pid1 = false,
+                                      .python_context = true};
+    auto progress = [this](std::string_view step) {
+      log_.info("image", {{"name", kPythonImage}, {"step", step}});
+    };
+    auto built =
+        co_await images_->build_from_base(core::kSystemTenant, {}, std::move(request), progress,
+                                          Deadline::in(std::chrono::minutes(10)));
+    if (!built) log_.error("image", {{"name", kPythonImage}, {"error", built.error().text()}});
+  }
+
+  Task<void> stop() {
+    log_.info("stopping");
+    const Deadline deadline = Deadline::in(std::chrono::seconds(30));
+    if (listener_) co_await listener_->drain(Deadline::in(std::chrono::seconds(5)));
+    co_await supervisor_->stop(deadline);
+    io_.stop();
+  }
+
+  ServerConfig config_;
+  core::SystemClock clock_;
+  obs::Log log_;
+  obs::Metrics metrics_;
+  CrashPoint crash_;
+  asio::io_context io_{1};
+  asio::thread_pool pool_{4};
+  std::unique_ptr<store::Database> db_;
+  std::unique_ptr<control::KeyRing> keys_;
+  std::unique_ptr<machine::QemuEngine> engine_;
+  std::unique_ptr<image::Catalogue> catalogue_;
+  std::optional<control::Services> services_;
+  std::unique_ptr<control::Supervisor> supervisor_;
+  std::unique_ptr<control::Images> images_;
+  std::unique_ptr<api::NativeApi> api_;
+  std::unique_ptr<net::HttpServer> listener_;
+};
+
+}  // namespace
+
+Result<> serve(const ServerConfig& config) {
+  // Orphans of jails come to us and are reaped.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+  ::signal(SIGPIPE, SIG_IGN);
+  Server server(config);
+  return server.run();
+}
+
+}  // namespace firebreak::cli

@@ -1,0 +1,40 @@
+// The server: wires store, engine, supervisor and APIs by hand, serves until a signal, and leaves
+// microVMs running for the next one. Owned by the serve command; one event loop thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "control/services.h"
+
+namespace firebreak::cli {
+
+struct ServerConfig {
+  std::string config_file;
+  std::string data_dir = "/var/lib/firebreak";
+  std::string guest_dir;
+  std::string holder;
+  std::string listen = "127.0.0.1:7070";
+  bool tls = false;  // with a certificate of the local CA, unless one is given
+  std::string tls_certificate;
+  std::string tls_key;
+  std::string log_format = "text";
+  std::string log_level = "info";
+  std::string cgroup = "firebreak";
+  std::uint32_t uid_first = 700000;
+  std::uint32_t uid_count = 4096;
+  std::uint64_t memory_mib = 0;  // for microVMs; 0: what the host has, less the reserve
+  std::uint64_t reserve_mib = 2048;
+  std::uint32_t overcommit = 4;
+  std::uint32_t pool_least = 1;
+  std::uint32_t pool_most = 8;
+  bool suspend_under_pressure = true;
+  std::uint32_t tick_ms = 1000;
+  bool python_image = true;  // make the image `python` when it is missing
+};
+
+// Returns when the server has ended after SIGTERM or SIGINT; the error says why it could not serve.
+Result<> serve(const ServerConfig& config);
+
+}  // namespace firebreak::cli

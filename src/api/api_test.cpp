@@ -1,0 +1,188 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "api/native/openapi.h"
+#include "api/router.h"
+
+namespace firebreak::api {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Pair;
+using testing::UnorderedElementsAre;
+
+Router sample() {
+  Router router;
+  router.add({"GET", "/v1/things", "List: ?state, ?limit, ?state", false, {}});
+  router.add({"POST", "/v1/things", "Make one: {name}", false, {}});
+  router.add({"GET", "/v1/things/{id}", "One", false, {}});
+  router.add({"DELETE", "/v1/things/{id}", "Remove", true, {}});
+  router.add({"PUT", "/v1/things/{id}/files", "Write ?path", false, {}});
+  router.add({"POST", "/v1/things/{id}/parts/{part}/run", "Run", false, {}});
+  router.add({"GET", "/v1/things/{id}/parts", "Parts", false, {}});
+  return router;
+}
+
+// ---- router
+
+TEST(Router, FindsTheRouteAndItsParameters) {
+  const Router router = sample();
+  const Match match = router.match("POST", {"v1", "things", "t1", "parts", "a/b", "run"});
+  ASSERT_NE(match.route, nullptr);
+  EXPECT_EQ(match.route->summary, "Run");
+  EXPECT_THAT(match.params, UnorderedElementsAre(Pair("id", "t1"), Pair("part", "a/b")));
+}
+
+TEST(Router, AFixedWordIsNoParameter) {
+  const Router router = sample();
+  const Match match = router.match("GET", {"v1", "things"});
+  ASSERT_NE(match.route, nullptr);
+  EXPECT_EQ(match.route->pattern, "/v1/things");
+  EXPECT_THAT(match.params, IsEmpty());
+}
+
+TEST(Router, AWrongMethodIsNotAWrongPath) {
+  const Router router = sample();
+  const Match match = router.match("PATCH", {"v1", "things", "t1"});
+  EXPECT_EQ(match.route, nullptr);
+  EXPECT_TRUE(match.path_known);
+  EXPECT_THAT(match.methods, ElementsAre("GET", "DELETE"));
+}
+
+TEST(Router, RefusesWhatIsNotInTheTable) {
+  const Router router = sample();
+  const std::vector<std::vector<std::string>> unknown{
+      {},
+      {""},
+      {"v1"},
+      {"v1", "Things"},
+      {"v1", "things", ""},  // an empty name would be the list with a slash
+      {"v1", "things", "t1", ""},
+      {"v1", "things", "t1", "other"},
+      {"v1", "things", "t1", "parts", "p"},
+      {"v2", "things"},
+  };
+  for (const auto& segments : unknown) {
+    const Match match = router.match("GET", segments);
+    EXPECT_EQ(match.route, nullptr) << testing::PrintToString(segments);
+    EXPECT_FALSE(match.path_known) << testing::PrintToString(segments);
+    EXPECT_THAT(match.methods, IsEmpty());
+  }
+}
+
+TEST(Router, TheFirstOfTwoThatFitWins) {
+  Router router;
+  router.add({"GET", "/v1/things/new", "fixed", false, {}});
+  router.add({"GET", "/v1/things/{id}", "named", false, {}});
+  EXPECT_EQ(router.match("GET", {"v1", "things", "new"}).route->summary, "fixed");
+  EXPECT_EQ(router.match("GET", {"v1", "things", "old"}).route->summary, "named");
+}
+
+// ---- openapi
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::vector<std::string> names(const json::object& operation, std::string_view in) {
+  std::vector<std::string> list;
+  for (const json::value& parameter : operation.at("parameters").as_array()) {
+    if (parameter.at("in").as_string() == in) list.emplace_back(parameter.at("name").as_string());
+  }
+  return list;
+}
+
+TEST(OpenApi, HasWhatADocumentNeeds) {
+  const json::object document = openapi_document(sample().routes());
+  EXPECT_EQ(document.at("openapi").as_string(), "3.1.0");
+  EXPECT_FALSE(document.at("info").at("title").as_string().empty());
+  EXPECT_FALSE(document.at("info").at("version").as_string().empty());
+  EXPECT_TRUE(document.at("paths").is_object());
+  EXPECT_EQ(document.at("components").at("securitySchemes").at("bearer").at("scheme"), "bearer");
+  EXPECT_TRUE(document.at("components").at("schemas").at("Error").is_object());
+  // An array of objects that name schemes: easily an object by mistake in a nested initialiser.
+  ASSERT_TRUE(document.at("security").is_array());
+  EXPECT_TRUE(document.at("security").at(0).at("bearer").is_array());
+  EXPECT_EQ(json::serialize(parse_json(json::serialize(document)).value()),
+            json::serialize(document));
+}
+
+TEST(OpenApi, EveryRouteIsThereWithItsMethodAndNames) {
+  const Router router = sample();
+  const json::object document = openapi_document(router.routes());
+  const json::object& paths = document.at("paths").as_object();
+  std::size_t operations = 0;
+  std::set<std::string> ids;
+  for (const auto& path : paths) operations += path.value().as_object().size();
+  EXPECT_EQ(operations, router.routes().size());
+  for (const Route& route : router.routes()) {
+    SCOPED_TRACE(route.method + " " + route.pattern);
+    ASSERT_TRUE(paths.contains(route.pattern));
+    const json::object& path = paths.at(route.pattern).as_object();
+    ASSERT_TRUE(path.contains(lower(route.method)));
+    const json::object& operation = path.at(lower(route.method)).as_object();
+    EXPECT_EQ(operation.at("summary").as_string(), route.summary);
+    EXPECT_TRUE(ids.emplace(operation.at("operationId").as_string()).second);
+    EXPECT_TRUE(operation.at("responses").is_object());
+    for (const std::string& name : names(operation, "path"))
+      EXPECT_THAT(route.pattern, HasSubstr("{" + name + "}"));
+    EXPECT_EQ(operation.contains("description"), route.admin);
+    EXPECT_EQ(operation.contains("requestBody"), route.method == "POST" || route.method == "PUT");
+  }
+}
+
+TEST(OpenApi, PathAndQueryParametersAreNamed) {
+  const json::object document = openapi_document(sample().routes());
+  const json::object& paths = document.at("paths").as_object();
+  const json::object& run = paths.at("/v1/things/{id}/parts/{part}/run").at("post").as_object();
+  EXPECT_EQ(run.at("operationId").as_string(), "postThingsIdPartsPartRun");
+  EXPECT_THAT(names(run, "path"), ElementsAre("id", "part"));
+  EXPECT_THAT(names(run, "query"), IsEmpty());
+  for (const json::value& parameter : run.at("parameters").as_array())
+    EXPECT_TRUE(parameter.at("required").as_bool());
+  const json::object& list = paths.at("/v1/things").at("get").as_object();
+  EXPECT_THAT(names(list, "path"), IsEmpty());
+  EXPECT_THAT(names(list, "query"), ElementsAre("state", "limit"));
+  const json::object& write = paths.at("/v1/things/{id}/files").at("put").as_object();
+  EXPECT_TRUE(
+      write.at("requestBody").at("content").as_object().contains("application/octet-stream"));
+}
+
+// ---- errors
+
+TEST(ErrorJson, SaysWhatAndHowToRepairIt) {
+  const Error plain{Code::not_found, "there is no microVM x", "errno 2"};
+  EXPECT_EQ(error_json(plain),
+            (json::object{{"code", "not_found"}, {"message", "there is no microVM x"}}));
+  const Error repair{Code::invalid, "a; b is wrong; use c", ""};
+  EXPECT_EQ(error_json(repair).at("repair").as_string(), "use c");
+  EXPECT_EQ(error_json(repair).at("message").as_string(), "a; b is wrong; use c");
+}
+
+TEST(ErrorJson, NeverShowsTheDetail) {
+  const Error error{Code::internal, "the disk failed", "/secret/path: EIO"};
+  EXPECT_THAT(json::serialize(error_json(error)), testing::Not(HasSubstr("secret")));
+}
+
+TEST(ErrorJson, SaysWhenALimitIsFreeAgain) {
+  Error error{Code::exhausted, "too many", ""};
+  EXPECT_FALSE(error_json(error).contains("resetsAt"));
+  error.resets_at_ms = 1'700'000'000'123;
+  EXPECT_EQ(error_json(error).at("resetsAt").as_int64(), 1'700'000'000'123);
+}
+
+TEST(ErrorJson, EveryCodeHasAStatusOfItsKind) {
+  for (const Code code : {Code::invalid, Code::unauthenticated, Code::denied, Code::not_found,
+                          Code::conflict, Code::exhausted})
+    EXPECT_EQ(http_status(code) / 100, 4) << to_string(code);
+  for (const Code code :
+       {Code::unavailable, Code::timeout, Code::corrupt, Code::guest, Code::internal})
+    EXPECT_EQ(http_status(code) / 100, 5) << to_string(code);
+}
+
+}  // namespace
+}  // namespace firebreak::api

@@ -1,0 +1,81 @@
+#include "api/call.h"
+
+#include <algorithm>
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+
+namespace firebreak::api {
+namespace {
+using namespace boost::asio::experimental::awaitable_operators;
+constexpr auto kReplyDeadline = std::chrono::seconds(30);
+}  // namespace
+
+net::Task<Result<json::object>> Call::json_body() {
+  FB_CO_TRY_ASSIGN(const std::string text, co_await exchange.read_all(kMaxJsonBody, deadline));
+  if (text.empty()) co_return json::object{};
+  co_return parse_json_object(text);
+}
+
+net::Task<Result<>> Call::reply_json(int status, const json::value& body) {
+  co_return co_await exchange.reply(status, {{"content-type", "application/json"}},
+                                    json::serialize(body) + "\n", Deadline::in(kReplyDeadline));
+}
+
+net::Task<Result<>> unless_gone(net::HttpExchange& exchange, net::Task<Result<>> task) {
+  auto either =
+      co_await (std::move(task) || exchange.wait_gone(Deadline::in(std::chrono::hours(48))));
+  if (either.index() == 0) co_return std::get<0>(either);
+  co_return fail(Code::unavailable, "the client went away");
+}
+
+int http_status(Code code) {
+  switch (code) {
+    case Code::invalid:
+      return 400;
+    case Code::unauthenticated:
+      return 401;
+    case Code::denied:
+      return 403;
+    case Code::not_found:
+      return 404;
+    case Code::conflict:
+      return 409;
+    case Code::exhausted:
+      return 429;
+    case Code::unavailable:
+      return 503;
+    case Code::timeout:
+      return 504;
+    case Code::guest:
+      return 502;
+    case Code::corrupt:
+    case Code::internal:
+      return 500;
+  }
+  return 500;
+}
+
+json::object error_json(const Error& error) {
+  json::object object{{"code", to_string(error.code)}, {"message", error.message}};
+  // Messages say what and why, and after the last "; " how to repair it.
+  if (const auto at = error.message.rfind("; "); at != std::string::npos)
+    object["repair"] = error.message.substr(at + 2);
+  if (error.resets_at_ms != 0) object["resetsAt"] = error.resets_at_ms;
+  return object;
+}
+
+net::Task<void> reply_error(net::HttpExchange& exchange, const Error& error) {
+  if (exchange.started()) co_return;
+  wire::Headers headers{{"content-type", "application/json"}};
+  if (error.resets_at_ms != 0) {
+    const auto now = core::to_unix_ms(core::SystemClock().now());
+    const auto seconds = std::max<std::int64_t>(1, (error.resets_at_ms - now + 999) / 1000);
+    headers.push_back({"retry-after", std::to_string(seconds)});
+  }
+  if (error.code == Code::unauthenticated) headers.push_back({"www-authenticate", "Bearer"});
+  (void)co_await exchange.reply(http_status(error.code), std::move(headers),
+                                json::serialize(error_json(error)) + "\n",
+                                Deadline::in(kReplyDeadline));
+}
+
+}  // namespace firebreak::api

@@ -1,0 +1,46 @@
+// One API request on its way through a façade: the exchange, who asks, what the path named. Lives
+// as long as the handler; one executor.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/json.h"
+#include "control/key_ring.h"
+#include "control/supervisor.h"
+#include "net/http.h"
+
+namespace firebreak::api {
+
+inline constexpr std::size_t kMaxJsonBody = 1UL << 20;
+
+struct Call {
+  net::HttpExchange& exchange;
+  net::Target target;
+  std::map<std::string, std::string> params;  // of the path, decoded
+  control::Caller caller;
+  Deadline deadline;
+
+  const std::string& param(const std::string& name) const { return params.at(name); }
+  std::string query(std::string_view name) const { return std::string(target.query_value(name)); }
+  bool flag(std::string_view name) const {
+    const std::string_view value = target.query_value(name);
+    return value == "1" || value == "true";
+  }
+  const core::TenantId& tenant() const { return caller.tenant.id; }
+  // The body as a JSON object; an empty body is an empty object.
+  net::Task<Result<json::object>> json_body();
+  net::Task<Result<>> reply_json(int status, const json::value& body);
+};
+
+// Runs the task, but no longer than the client stays: then Code::unavailable, and what the task had
+// under way is cancelled.
+net::Task<Result<>> unless_gone(net::HttpExchange& exchange, net::Task<Result<>> task);
+
+int http_status(Code code);
+// {code, message, repair?, resetsAt?}
+json::object error_json(const Error& error);
+// Answers with the error, unless an answer has begun.
+net::Task<void> reply_error(net::HttpExchange& exchange, const Error& error);
+
+}  // namespace firebreak::api

@@ -1,0 +1,92 @@
+// Routes of history: events as they happen, usage, and the leak check.
+#include "api/native/microvm_json.h"
+#include "api/native/native_api.h"
+#include "base/text.h"
+
+namespace firebreak::api {
+namespace {
+
+constexpr std::uint32_t kEventsAtOnce = 500;
+constexpr auto kStreamDeadline = std::chrono::hours(24);
+
+// Server-sent events: those after ?after (or the Last-Event-ID header), then as they come.
+net::Task<Result<>> events(control::Supervisor& supervisor, Call& call) {
+  std::string from = call.query("after");
+  if (from.empty()) from = wire::find_header(call.exchange.request().headers, "last-event-id");
+  store::Database& db = supervisor.services().db;
+  std::uint64_t after = 0;
+  if (from.empty()) {
+    FB_CO_TRY_ASSIGN(after,
+                     co_await db.run([](store::Store& store) { return store.last_event(); }));
+  } else {
+    const auto number = parse_u64(from);
+    if (!number) co_return fail(Code::invalid, "after must be the sequence number of an event");
+    after = *number;
+  }
+  std::optional<core::MicrovmId> one;
+  if (call.target.has_query("microvm")) one = core::MicrovmId(call.query("microvm"));
+  const bool follow = call.query("follow") != "0";
+  const Deadline deadline = Deadline::in(kStreamDeadline);
+  FB_CO_TRY(co_await call.exchange.start(
+      200, {{"content-type", "text/event-stream"}, {"cache-control", "no-store"}}, call.deadline));
+  while (!deadline.passed()) {
+    FB_CO_TRY_ASSIGN(const auto list, co_await db.run([&](store::Store& store) {
+      return store.events(call.tenant(), one, after, kEventsAtOnce);
+    }));
+    std::string text;
+    for (const core::Event& event : list) {
+      after = event.sequence;
+      text += "id: " + std::to_string(event.sequence) +
+              "\nevent: transition\ndata: " + json::serialize(to_json(event)) + "\n\n";
+    }
+    // A comment now and then finds out whether the client is still there.
+    if (text.empty() && follow) text = ": \n\n";
+    if (!text.empty()) FB_CO_TRY(co_await call.exchange.write(text, deadline));
+    if (!list.empty()) continue;
+    if (!follow) break;
+    (void)co_await supervisor.changed().wait(Deadline::in(std::chrono::seconds(15)));
+  }
+  co_return co_await call.exchange.finish(deadline);
+}
+
+net::Task<Result<>> usage(control::Supervisor& supervisor, Call& call) {
+  core::Time since{};
+  if (call.target.has_query("since")) {
+    const auto ms = parse_u64(call.query("since"));
+    if (!ms) co_return fail(Code::invalid, "since must be Unix milliseconds");
+    since = core::from_unix_ms(static_cast<std::int64_t>(*ms));
+  }
+  FB_CO_TRY(co_await supervisor.account_now());
+  FB_CO_TRY_ASSIGN(const auto rows, co_await supervisor.services().db.run([&](store::Store& store) {
+    return store.usage(call.tenant(), since);
+  }));
+  core::Usage total;
+  json::array items;
+  for (const store::UsageRow& row : rows) {
+    total += row.meter.total;
+    json::object item = to_json(row.meter.total);
+    item["microvm"] = row.microvm.str();
+    items.push_back(std::move(item));
+  }
+  co_return co_await call.reply_json(
+      200, json::object{{"total", to_json(total)}, {"items", std::move(items)}});
+}
+
+}  // namespace
+
+void NativeApi::add_history_routes() {
+  router_.add(
+      {"GET", "/v1/events",
+       "State changes as server-sent events: ?after, ?microvm; ?follow=0 ends with the last", false,
+       [this](Call& call) { return events(supervisor_, call); }});
+  router_.add({"GET", "/v1/usage", "What was used, in all and per microVM: ?since (Unix ms)", false,
+               [this](Call& call) { return usage(supervisor_, call); }});
+  router_.add({"POST", "/v1/check", "Compare the host with the store: ?repair=1 puts it right",
+               true, [this](Call& call) -> net::Task<Result<>> {
+                 FB_CO_TRY_ASSIGN(const control::CheckReport report,
+                                  co_await check_(call.flag("repair")));
+                 co_return co_await call.reply_json(200, control::to_json(report));
+               }});
+}
+
+}  // namespace firebreak::api

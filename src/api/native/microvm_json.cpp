@@ -1,0 +1,132 @@
+#include "api/native/microvm_json.h"
+
+#include <algorithm>
+
+#include "wire/crypto.h"
+
+namespace firebreak::api {
+namespace {
+
+json::value optional_time(const std::optional<core::Time>& time) {
+  return time ? json::value(core::to_unix_ms(*time)) : json::value(nullptr);
+}
+
+}  // namespace
+
+Result<> check_known(const json::object& object, std::initializer_list<std::string_view> known) {
+  for (const auto& member : object) {
+    if (std::find(known.begin(), known.end(), std::string_view(member.key())) != known.end())
+      continue;
+    std::string names;
+    for (std::string_view name : known) names += (names.empty() ? "" : ", ") + std::string(name);
+    return fail(Code::invalid,
+                "member '" + std::string(member.key()) + "' is not known here; use " + names);
+  }
+  return {};
+}
+
+json::object to_json(const core::IdlePolicy& policy) {
+  return {{"maxIdleSeconds", policy.max_idle.count()},
+          {"suspendedSeconds", policy.suspended.count()},
+          {"autoResume", policy.auto_resume},
+          {"rule", to_string(policy.rule)}};
+}
+
+json::object to_json(const core::Microvm& m) {
+  json::object tags;
+  for (const auto& [key, value] : m.tags) tags[key] = value;
+  json::object object{
+      {"id", m.id.str()},
+      {"state", to_string(m.state)},
+      {"image", m.image_name},
+      {"imageVersion", core::version_text(m.image_version)},
+      {"memoryMib", m.memory_mib},
+      {"endpointId", m.endpoint.str()},
+      {"startedAt", core::to_unix_ms(m.started)},
+      {"stateSince", core::to_unix_ms(m.state_since)},
+      {"suspendedAt", optional_time(m.suspended_at)},
+      {"terminatedAt", optional_time(m.terminated)},
+      {"idle", m.idle ? json::value(to_json(*m.idle)) : json::value(nullptr)},
+      {"maxDurationSeconds",
+       m.max_duration ? json::value(m.max_duration->count()) : json::value(nullptr)},
+      {"tags", std::move(tags)},
+  };
+  if (!m.state_reason.empty()) object["stateReason"] = m.state_reason;
+  if (!m.parent.empty()) object["parent"] = m.parent.str();
+  return object;
+}
+
+json::object to_json(const core::Usage& usage) {
+  constexpr double kGbSecond = 1024.0 * 1000;
+  return {{"runningSeconds", static_cast<double>(usage.running_ms) / 1000},
+          {"cpuSeconds", static_cast<double>(usage.cpu_usec) / 1e6},
+          {"cpuSecondsAboveBaseline", static_cast<double>(usage.cpu_over_usec) / 1e6},
+          {"memoryGbSeconds", static_cast<double>(usage.memory_mib_ms) / kGbSecond},
+          {"suspendedGbHours", static_cast<double>(usage.suspended_mib_ms) / kGbSecond / 3600},
+          {"snapshotReadBytes", usage.snapshot_read_bytes},
+          {"snapshotWrittenBytes", usage.snapshot_written_bytes},
+          {"bytesIn", usage.bytes_in},
+          {"bytesOut", usage.bytes_out}};
+}
+
+json::object to_json(const core::Event& event) {
+  json::object object{{"sequence", event.sequence},
+                      {"at", core::to_unix_ms(event.at)},
+                      {"microvm", event.microvm.str()},
+                      {"from", to_string(event.from)},
+                      {"to", to_string(event.to)}};
+  if (!event.reason.empty()) object["reason"] = event.reason;
+  return object;
+}
+
+Result<core::IdlePolicy> parse_idle(const json::object& object, std::string path) {
+  FB_TRY(check_known(object, {"maxIdleSeconds", "suspendedSeconds", "autoResume", "rule"}));
+  JsonReader reader(object, std::move(path));
+  core::IdlePolicy policy;
+  constexpr std::uint64_t kMost = 366UL * 24 * 3600;
+  policy.max_idle = core::Seconds(std::min(reader.u64("maxIdleSeconds"), kMost));
+  policy.suspended = core::Seconds(std::min(reader.u64_or("suspendedSeconds", 24UL * 3600), kMost));
+  policy.auto_resume = reader.boolean_or("autoResume", true);
+  auto rule = core::parse_idle_rule(reader.string_or("rule", "work"));
+  if (!rule) reader.reject("rule", "must be \"work\" or \"traffic\"");
+  FB_TRY(reader.result());
+  policy.rule = *rule;
+  FB_TRY(core::check(policy));
+  return policy;
+}
+
+Result<control::LaunchRequest> parse_launch(const json::object& body) {
+  FB_TRY(check_known(
+      body, {"image", "version", "idle", "maxDurationSeconds", "payload", "tags", "clientToken"}));
+  JsonReader reader(body);
+  control::LaunchRequest request;
+  request.image = reader.string("image");
+  if (reader.has("version")) {
+    request.version = core::parse_version(reader.string("version"));
+    if (!request.version) reader.reject("version", "must be like \"1.0\"");
+  }
+  if (reader.has("maxDurationSeconds")) {
+    const std::uint64_t seconds = reader.u64("maxDurationSeconds");
+    if (seconds == 0 || seconds > 366UL * 24 * 3600)
+      reader.reject("maxDurationSeconds", "must be 1 to 31622400");
+    request.max_duration = core::Seconds(seconds);
+  }
+  request.payload = reader.string_or("payload", "");
+  request.tags = reader.string_map_or_empty("tags");
+  if (request.tags.size() > 50) reader.reject("tags", "may have at most 50 entries");
+  for (const auto& [key, value] : request.tags) {
+    if (key.empty() || key.size() > 128 || value.size() > 256)
+      reader.reject("tags", "have keys of 1 to 128 and values of at most 256 bytes");
+  }
+  request.client_token = reader.string_or("clientToken", "");
+  if (request.client_token.size() > 128) reader.reject("clientToken", "has at most 128 bytes");
+  const json::object* idle = reader.object("idle", false);
+  FB_TRY(reader.result());
+  if (idle != nullptr) {
+    FB_TRY_ASSIGN(request.idle, parse_idle(*idle, "idle."));
+  }
+  request.request_hash = wire::sha256_hex(json::serialize(body));
+  return request;
+}
+
+}  // namespace firebreak::api

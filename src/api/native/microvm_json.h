@@ -1,0 +1,20 @@
+// MicroVMs in the native API's JSON, both ways. Pure.
+#pragma once
+
+#include "base/json.h"
+#include "control/supervisor.h"
+
+namespace firebreak::api {
+
+json::object to_json(const core::Microvm& microvm);
+json::object to_json(const core::IdlePolicy& policy);
+json::object to_json(const core::Usage& usage);
+json::object to_json(const core::Event& event);
+
+// Members: image, version, idle, maxDurationSeconds, payload, tags, clientToken. Unknown ones are
+// refused: a misspelt limit must not be ignored.
+Result<control::LaunchRequest> parse_launch(const json::object& body);
+Result<core::IdlePolicy> parse_idle(const json::object& object, std::string path);
+Result<> check_known(const json::object& object, std::initializer_list<std::string_view> known);
+
+}  // namespace firebreak::api

@@ -1,0 +1,191 @@
+// Routes of microVMs: run, list, get, change, suspend, resume, fork, terminate.
+#include "api/native/microvm_json.h"
+#include "api/native/native_api.h"
+#include "base/text.h"
+
+namespace firebreak::api {
+namespace {
+
+core::MicrovmId id_of(const Call& call) {
+  return core::MicrovmId(call.param("id"));
+}
+
+// Members that are absent stay as they are; null takes the policy or the limit away.
+struct Update {
+  std::optional<std::optional<core::IdlePolicy>> idle;
+  std::optional<std::optional<core::Seconds>> max_duration;
+};
+
+Result<Update> parse_update(const json::object& body) {
+  FB_TRY(check_known(body, {"idle", "maxDurationSeconds"}));
+  Update update;
+  if (const json::value* idle = body.if_contains("idle")) {
+    if (idle->is_null()) {
+      update.idle.emplace(std::nullopt);
+    } else if (idle->is_object()) {
+      FB_TRY_ASSIGN(const core::IdlePolicy policy, parse_idle(idle->as_object(), "idle."));
+      update.idle.emplace(policy);
+    } else {
+      return fail(Code::invalid, "idle must be an object or null");
+    }
+  }
+  if (const json::value* duration = body.if_contains("maxDurationSeconds")) {
+    if (duration->is_null()) {
+      update.max_duration.emplace(std::nullopt);
+    } else {
+      JsonReader reader(body);
+      const std::uint64_t seconds = reader.u64("maxDurationSeconds");
+      if (seconds == 0 || seconds > 366UL * 24 * 3600)
+        reader.reject("maxDurationSeconds", "must be 1 to 31622400");
+      FB_TRY(reader.result());
+      update.max_duration.emplace(core::Seconds(seconds));
+    }
+  }
+  return update;
+}
+
+Result<store::PageRequest> parse_page(const Call& call) {
+  store::PageRequest page;
+  page.token = call.query("pageToken");
+  if (call.target.has_query("pageSize")) {
+    const auto size = parse_u64(call.query("pageSize"));
+    if (!size || *size == 0 || *size > 1000)
+      return fail(Code::invalid, "pageSize must be 1 to 1000");
+    page.size = static_cast<std::uint32_t>(*size);
+  }
+  return page;
+}
+
+Result<store::MicrovmFilter> parse_filter(const Call& call) {
+  store::MicrovmFilter filter;
+  if (call.target.has_query("state")) {
+    filter.state = core::parse_microvm_state(call.query("state"));
+    if (!filter.state)
+      return fail(
+          Code::invalid,
+          "state must be PENDING, RUNNING, SUSPENDING, SUSPENDED, TERMINATING or TERMINATED");
+  }
+  if (call.target.has_query("tag")) {
+    const std::string tag = call.query("tag");
+    const auto at = tag.find('=');
+    if (at == std::string::npos) return fail(Code::invalid, "tag must be KEY=VALUE");
+    filter.tag = {tag.substr(0, at), tag.substr(at + 1)};
+  }
+  return filter;
+}
+
+net::Task<Result<>> run_microvm(control::Supervisor& supervisor, Call& call) {
+  FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
+  FB_CO_TRY_ASSIGN(control::LaunchRequest request, parse_launch(body));
+  FB_CO_TRY_ASSIGN(
+      core::Microvm microvm,
+      co_await supervisor.launch(call.caller.tenant, std::move(request), call.deadline));
+  if (call.query("wait") != "0") {
+    FB_CO_TRY_ASSIGN(microvm,
+                     co_await supervisor.wait_started(call.tenant(), microvm.id, call.deadline));
+    if (microvm.state == core::MicrovmState::terminated)
+      co_return fail(Code::guest,
+                     "the microVM " + microvm.id.str() + " did not start: " + microvm.state_reason);
+  }
+  co_return co_await call.reply_json(201, to_json(microvm));
+}
+
+net::Task<Result<>> list_microvms(control::Supervisor& supervisor, Call& call) {
+  FB_CO_TRY_ASSIGN(const store::PageRequest page, parse_page(call));
+  FB_CO_TRY_ASSIGN(store::MicrovmFilter filter, parse_filter(call));
+  store::Database& db = supervisor.services().db;
+  if (call.target.has_query("image")) {
+    const std::string name = call.query("image");
+    FB_CO_TRY_ASSIGN(auto image, co_await db.run([&](store::Store& store) {
+      return store.find_image_by_name(call.tenant(), name);
+    }));
+    if (!image) co_return fail(Code::not_found, "there is no image " + name);
+    filter.image = image->id;
+  }
+  FB_CO_TRY_ASSIGN(auto found, co_await db.run([&](store::Store& store) {
+    return store.list_microvms(call.tenant(), filter, page);
+  }));
+  json::array items;
+  for (const core::Microvm& microvm : found.items) items.push_back(to_json(microvm));
+  json::object answer{{"items", std::move(items)}};
+  if (!found.next.empty()) answer["nextPageToken"] = found.next;
+  co_return co_await call.reply_json(200, answer);
+}
+
+net::Task<Result<>> get_microvm(control::Supervisor& supervisor, Call& call) {
+  FB_CO_TRY_ASSIGN(const core::Microvm microvm,
+                   co_await supervisor.get(call.tenant(), id_of(call)));
+  json::object answer = to_json(microvm);
+  if (auto outlook = supervisor.outlook(microvm.id)) {
+    answer["awakeBecause"] = outlook->awake_because;
+    if (outlook->next) {
+      answer["next"] =
+          json::object{{"at", core::to_unix_ms(outlook->next->at)}, {"why", outlook->next->why}};
+    }
+  }
+  co_return co_await call.reply_json(200, answer);
+}
+
+net::Task<Result<>> fork_microvm(control::Supervisor& supervisor, Call& call) {
+  FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
+  FB_CO_TRY(check_known(body, {"count"}));
+  JsonReader reader(body);
+  const std::uint64_t count = reader.u64_or("count", 1);
+  if (count == 0 || count > 64) reader.reject("count", "must be 1 to 64");
+  FB_CO_TRY(reader.result());
+  FB_CO_TRY_ASSIGN(auto children,
+                   co_await supervisor.fork(call.caller.tenant, id_of(call),
+                                            static_cast<std::uint32_t>(count), call.deadline));
+  json::array items;
+  for (core::Microvm& child : children) {
+    FB_CO_TRY_ASSIGN(child,
+                     co_await supervisor.wait_started(call.tenant(), child.id, call.deadline));
+    items.push_back(to_json(child));
+  }
+  co_return co_await call.reply_json(201, json::object{{"items", std::move(items)}});
+}
+
+}  // namespace
+
+void NativeApi::add_microvm_routes() {
+  control::Supervisor& s = supervisor_;
+  router_.add({"POST", "/v1/microvms",
+               "Run a microVM. Answers when it is RUNNING; with ?wait=0 at once, as PENDING", false,
+               [&s](Call& call) { return run_microvm(s, call); }});
+  router_.add({"GET", "/v1/microvms",
+               "List microVMs; ?image, ?state, ?tag=KEY=VALUE, ?pageSize, ?pageToken", false,
+               [&s](Call& call) { return list_microvms(s, call); }});
+  router_.add({"GET", "/v1/microvms/{id}", "One microVM, why it is awake and what happens next",
+               false, [&s](Call& call) { return get_microvm(s, call); }});
+  router_.add({"PATCH", "/v1/microvms/{id}", "Change idle policy and maximum duration", false,
+               [&s](Call& call) -> net::Task<Result<>> {
+                 FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
+                 FB_CO_TRY_ASSIGN(const Update update, parse_update(body));
+                 FB_CO_TRY_ASSIGN(const core::Microvm microvm,
+                                  co_await s.update(call.tenant(), id_of(call), update.idle,
+                                                    update.max_duration, call.deadline));
+                 co_return co_await call.reply_json(200, to_json(microvm));
+               }});
+  router_.add({"DELETE", "/v1/microvms/{id}", "Terminate; one that has ended already is fine",
+               false, [&s](Call& call) -> net::Task<Result<>> {
+                 FB_CO_TRY_ASSIGN(const core::Microvm microvm,
+                                  co_await s.terminate(call.tenant(), id_of(call), call.deadline));
+                 co_return co_await call.reply_json(200, to_json(microvm));
+               }});
+  router_.add({"POST", "/v1/microvms/{id}/suspend", "Suspend, memory kept", false,
+               [&s](Call& call) -> net::Task<Result<>> {
+                 FB_CO_TRY_ASSIGN(const core::Microvm microvm,
+                                  co_await s.suspend(call.tenant(), id_of(call), call.deadline));
+                 co_return co_await call.reply_json(200, to_json(microvm));
+               }});
+  router_.add({"POST", "/v1/microvms/{id}/resume", "Resume", false,
+               [&s](Call& call) -> net::Task<Result<>> {
+                 FB_CO_TRY_ASSIGN(const core::Microvm microvm,
+                                  co_await s.resume(call.tenant(), id_of(call), call.deadline));
+                 co_return co_await call.reply_json(200, to_json(microvm));
+               }});
+  router_.add({"POST", "/v1/microvms/{id}/fork", "Make 1 to 64 running copies: {count}", false,
+               [&s](Call& call) { return fork_microvm(s, call); }});
+}
+
+}  // namespace firebreak::api

@@ -1,0 +1,78 @@
+#include "api/native/native_api.h"
+
+#include "api/native/openapi.h"
+
+namespace firebreak::api {
+namespace {
+// Nothing the API does by itself takes longer; streams set their own.
+constexpr auto kCallDeadline = std::chrono::minutes(5);
+}  // namespace
+
+NativeApi::NativeApi(control::Supervisor& supervisor, control::KeyRing& keys,
+                     control::Images& images,
+                     std::function<net::Task<Result<control::CheckReport>>(bool repair)> check)
+    : supervisor_(supervisor), keys_(keys), images_(images), check_(std::move(check)) {
+  add_microvm_routes();
+  add_exec_routes();
+  add_file_routes();
+  add_context_routes();
+  add_terminal_routes();
+  add_image_routes();
+  add_tenant_routes();
+  add_history_routes();
+}
+
+json::object NativeApi::openapi() const {
+  return openapi_document(router_.routes());
+}
+
+Result<control::Caller> NativeApi::authenticate(const net::HttpRequest& request) const {
+  std::string_view value = wire::find_header(request.headers, "authorization");
+  constexpr std::string_view kBearer = "Bearer ";
+  if (value.starts_with(kBearer)) {
+    value.remove_prefix(kBearer.size());
+  } else {
+    value = {};
+  }
+  return keys_.authenticate(value);
+}
+
+net::Task<Result<>> NativeApi::dispatch(net::HttpExchange& exchange, net::Target target) {
+  // The document is public: it tells nothing about anybody.
+  if (target.segments.size() == 2 && target.segments[1] == "openapi.json" &&
+      exchange.request().method == "GET") {
+    co_return co_await exchange.reply(200, {{"content-type", "application/json"}},
+                                      json::serialize(openapi()),
+                                      Deadline::in(std::chrono::seconds(30)));
+  }
+  FB_CO_TRY_ASSIGN(control::Caller caller, authenticate(exchange.request()));
+  const Match match = router_.match(exchange.request().method, target.segments);
+  if (match.route == nullptr) {
+    co_return fail(match.path_known ? Code::invalid : Code::not_found,
+                   exchange.request().method + " " + exchange.request().target +
+                       " is not part of the API; see /v1/openapi.json");
+  }
+  if (match.route->admin && !caller.key.admin) {
+    co_return fail(Code::denied, "this call needs an administrator's key");
+  }
+  Call call{.exchange = exchange,
+            .target = std::move(target),
+            .params = match.params,
+            .caller = std::move(caller),
+            .deadline = Deadline::in(kCallDeadline)};
+  co_return co_await match.route->handler(call);
+}
+
+net::Task<void> NativeApi::handle(net::HttpExchange& exchange, net::Target target) {
+  auto done = co_await dispatch(exchange, std::move(target));
+  if (done) co_return;
+  obs::Metrics& metrics = supervisor_.services().metrics;
+  metrics.add("firebreak_api_errors_total", obs::label("code", to_string(done.error().code)));
+  if (done.error().code == Code::internal || done.error().code == Code::corrupt) {
+    supervisor_.services().log.error(
+        "api", {{"method", exchange.request().method}, {"error", done.error().text()}});
+  }
+  co_await reply_error(exchange, done.error());
+}
+
+}  // namespace firebreak::api

@@ -1,0 +1,45 @@
+// The native REST API under /v1: authentication, routing, errors. The routes themselves are in the
+// files beside this one. Owned by the program; one executor.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "api/router.h"
+#include "control/check.h"
+#include "control/images.h"
+
+namespace firebreak::api {
+
+class NativeApi {
+ public:
+  NativeApi(control::Supervisor& supervisor, control::KeyRing& keys, control::Images& images,
+            std::function<net::Task<Result<control::CheckReport>>(bool repair)> check);
+
+  // Answers a request whose path begins with /v1.
+  net::Task<void> handle(net::HttpExchange& exchange, net::Target target);
+
+  const Router& router() const { return router_; }
+  json::object openapi() const;
+
+ private:
+  net::Task<Result<>> dispatch(net::HttpExchange& exchange, net::Target target);
+  Result<control::Caller> authenticate(const net::HttpRequest& request) const;
+
+  void add_microvm_routes();
+  void add_exec_routes();
+  void add_file_routes();
+  void add_context_routes();
+  void add_terminal_routes();
+  void add_image_routes();
+  void add_tenant_routes();
+  void add_history_routes();
+
+  control::Supervisor& supervisor_;
+  control::KeyRing& keys_;
+  control::Images& images_;
+  std::function<net::Task<Result<control::CheckReport>>(bool repair)> check_;
+  Router router_;
+};
+
+}  // namespace firebreak::api

@@ -1,0 +1,128 @@
+#include "bench/api_bench.h"
+
+#include <cstdlib>
+#include <thread>
+
+#include "server/server_process.h"
+
+namespace firebreak::bench {
+namespace {
+
+using testing_support::Answer;
+using testing_support::ServerProcess;
+
+// A value of the server's metrics; 0 when it is not there.
+double metric(ServerProcess& server, const std::string& series) {
+  const std::string text = "\n" + server.call_as("", "GET", "/metrics").text;
+  const auto at = text.find("\n" + series + " ");
+  return at == std::string::npos ? 0 : std::atof(text.c_str() + at + series.size() + 2);
+}
+
+// What the engine itself spent on unparking, in all launches so far, in ms.
+double unpark_ms(ServerProcess& server) {
+  double sum = 0;
+  for (const char* phase : {"wake", "record"}) {
+    sum += metric(server, std::string("firebreak_phase_seconds_sum{operation=\"unpark\",phase=\"") +
+                              phase + "\"}");
+  }
+  return sum * 1000;
+}
+
+Result<> wait_for_clone(ServerProcess& server) {
+  for (int i = 0; i < 600; ++i) {
+    if (metric(server, "firebreak_pool_size") >= 1) return {};
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  return fail(Code::timeout, "the pool stays empty", server.log());
+}
+
+Result<std::string> launch(ServerProcess& server, Samples& times) {
+  const Timer timer;
+  const Answer made = server.call("POST", "/v1/microvms", json::object{{"image", "python"}});
+  if (made.status != 201) return fail(Code::internal, "launch: " + made.text);
+  times.add(timer.ms());
+  return made.text_of("id");
+}
+
+Result<> bench_pool(Report& report, ServerProcess& server, int count) {
+  Samples launches;
+  Samples engine;
+  Samples added;
+  Samples execs;
+  for (int i = 0; i < count; ++i) {
+    FB_TRY(wait_for_clone(server));
+    const double before = unpark_ms(server);
+    Samples one;
+    FB_TRY_ASSIGN(const std::string id, launch(server, one));
+    const double spent = unpark_ms(server) - before;
+    launches.add(one.p50());
+    engine.add(spent);
+    added.add(one.p50() - spent);
+    for (int j = 0; j < 4; ++j) {
+      const Timer timer;
+      const Answer done = server.call("POST", "/v1/microvms/" + id + "/exec",
+                                      json::object{{"argv", json::array{"/bin/true"}}});
+      if (done.text_of("exitCode") != "0") return fail(Code::internal, "exec: " + done.text);
+      if (j > 0) execs.add(timer.ms());
+    }
+    server.call("DELETE", "/v1/microvms/" + id);
+  }
+  report.time("api_launch_pool", launches);
+  report.time("api_launch_pool_engine", engine);
+  report.time("api_launch_pool_added", added);
+  report.time("api_exec", execs);
+  return {};
+}
+
+Result<> bench_burst(Report& report, ServerProcess& server, int burst) {
+  std::vector<std::thread> clients;
+  std::vector<double> times(static_cast<std::size_t>(burst), -1);
+  std::vector<std::string> ids(times.size());
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    clients.emplace_back([&, i] {
+      Samples one;
+      if (auto id = launch(server, one)) {
+        ids[i] = *id;
+        times[i] = one.p50();
+      }
+    });
+  }
+  for (std::thread& client : clients) client.join();
+  Samples samples;
+  int failed = 0;
+  for (double ms : times) {
+    if (ms < 0)
+      ++failed;
+    else
+      samples.add(ms);
+  }
+  const std::string name = "api_burst_" + std::to_string(burst);
+  report.time(name, samples);
+  report.value(name + "_p99", samples.percentile(0.99), "ms");
+  report.value(name + "_failed", failed, "of " + std::to_string(burst));
+  for (const std::string& id : ids) server.call("DELETE", "/v1/microvms/" + id);
+  return {};
+}
+
+}  // namespace
+
+Result<> bench_api(Report& report, int count, int burst) {
+  ServerProcess server;
+  server.set_options({"--pool-least=2", "--pool-most=2"});
+  if (!server.start() || !server.wait_python())
+    return fail(Code::internal, "the server did not start", server.log());
+  FB_TRY(bench_pool(report, server, count));
+  server.stop();
+  server.set_options({"--pool-least=0", "--pool-most=0"});
+  if (!server.start()) return fail(Code::internal, "the server did not start", server.log());
+  Samples restores;
+  for (int i = 0; i < count; ++i) {
+    FB_TRY_ASSIGN(const std::string id, launch(server, restores));
+    server.call("DELETE", "/v1/microvms/" + id);
+  }
+  report.time("api_launch_restore", restores);
+  if (burst > 0) FB_TRY(bench_burst(report, server, burst));
+  return {};
+}
+
+}  // namespace firebreak::bench

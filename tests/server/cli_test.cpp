@@ -1,0 +1,224 @@
+// The command line against a real server, and its terminal through a pseudo-terminal.
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "server/server_process.h"
+
+namespace firebreak::testing_support {
+namespace {
+
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class Cli : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    server = std::make_unique<ServerProcess>();
+    ASSERT_TRUE(server->start()) << server->log();
+    ASSERT_TRUE(server->wait_python()) << server->log();
+    id = trimmed(server->cli({"run", "python"}).out);
+    ASSERT_THAT(id, ::testing::StartsWith("microvm-"));
+  }
+  static void TearDownTestSuite() { server.reset(); }
+  static std::string trimmed(std::string text) {
+    while (text.ends_with('\n')) text.pop_back();
+    return text;
+  }
+
+  static inline std::unique_ptr<ServerProcess> server;
+  static inline std::string id;
+};
+
+// A program on the other side of a pseudo-terminal.
+class Terminal {
+ public:
+  explicit Terminal(const std::vector<std::string>& words) {
+    winsize size{.ws_row = 30, .ws_col = 100, .ws_xpixel = 0, .ws_ypixel = 0};
+    pid_ = ::forkpty(&fd_, nullptr, nullptr, &size);
+    if (pid_ != 0) return;
+    std::vector<char*> argv;
+    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+  ~Terminal() {
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
+    ::close(fd_);
+  }
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  void type(const std::string& keys) {
+    ASSERT_EQ(::write(fd_, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+  }
+  void resize(unsigned short cols, unsigned short rows) {
+    const winsize size{.ws_row = rows, .ws_col = cols, .ws_xpixel = 0, .ws_ypixel = 0};
+    ::ioctl(fd_, TIOCSWINSZ, &size);
+  }
+  // Reads until the text has appeared since the last call; false after a minute.
+  bool expect(const std::string& text) {
+    for (int i = 0; i < 600; ++i) {
+      if (const auto at = seen_.find(text); at != std::string::npos) {
+        seen_.erase(0, at + text.size());
+        return true;
+      }
+      pollfd wait{.fd = fd_, .events = POLLIN, .revents = 0};
+      if (::poll(&wait, 1, 100) <= 0) continue;
+      char buffer[4096];
+      const ssize_t count = ::read(fd_, buffer, sizeof buffer);
+      if (count <= 0) return false;
+      seen_.append(buffer, static_cast<std::size_t>(count));
+    }
+    return false;
+  }
+  int wait() {
+    int status = 0;
+    ::waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  const std::string& seen() const { return seen_; }
+
+ private:
+  int fd_ = -1;
+  pid_t pid_ = -1;
+  std::string seen_;
+};
+
+TEST_F(Cli, ExecGivesOutputAndStatus) {
+  const auto done = server->cli({"exec", id, "--", "sh", "-c", "echo out; echo err >&2; exit 7"});
+  EXPECT_EQ(done.status, 7);
+  EXPECT_EQ(done.out, "out\n");
+  EXPECT_EQ(done.err, "err\n");
+  EXPECT_EQ(server->cli({"exec", id, "--", "sh", "-c", "kill -9 $$"}).status, 137);
+  EXPECT_EQ(server->cli({"exec", "--timeout", "0.3", id, "--", "sleep", "60"}).status, 124);
+  EXPECT_EQ(
+      server->cli({"exec", "-e", "A=b c", "-w", "/tmp", id, "--", "sh", "-c", "echo $A; pwd"}).out,
+      "b c\n/tmp\n");
+}
+
+TEST_F(Cli, ExecPassesStdinOn) {
+  std::string input;
+  for (int i = 0; i < 200000; ++i) input += "line " + std::to_string(i) + "\n";
+  const auto done = server->cli({"exec", "-i", id, "--", "md5sum"}, input);
+  EXPECT_EQ(done.status, 0) << done.err;
+  EXPECT_EQ(server->cli({"exec", "-i", id, "--", "wc", "-c"}, input).out,
+            std::to_string(input.size()) + "\n");
+}
+
+TEST_F(Cli, CodeKeepsStateAndShowsErrors) {
+  EXPECT_EQ(server->cli({"code", id, "-c", "a = 20"}).status, 0);
+  EXPECT_EQ(server->cli({"code", id, "-c", "print('p'); a + 1"}).out, "p\n21\n");
+  EXPECT_EQ(server->cli({"code", id}, "a * 2").out, "40\n");
+  const auto error = server->cli({"code", id, "-c", "raise ValueError('bad')"});
+  EXPECT_EQ(error.status, 1);
+  EXPECT_THAT(error.err, HasSubstr("ValueError: bad"));
+}
+
+TEST_F(Cli, CopiesBothWays) {
+  const std::string here = server->data_dir() + "/cp";
+  fs::create_directories(here + "/dir/sub");
+  std::ofstream(here + "/file") << std::string("with\0zero", 9);
+  std::ofstream(here + "/dir/sub/x") << "deep";
+  EXPECT_EQ(server->cli({"cp", here + "/file", id + ":/tmp/"}).status, 0);
+  EXPECT_EQ(server->cli({"cp", id + ":/tmp/file", here + "/back"}).status, 0);
+  std::ifstream back(here + "/back");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(back), {}), std::string("with\0zero", 9));
+  EXPECT_EQ(server->cli({"cp", here + "/dir", id + ":/opt/new"}).status, 0);
+  EXPECT_EQ(server->cli({"exec", id, "--", "cat", "/opt/new/sub/x"}).out, "deep");
+  EXPECT_EQ(server->cli({"cp", id + ":/opt/new", here + "/out"}).status, 0);
+  EXPECT_TRUE(fs::exists(here + "/out/sub/x"));
+  const auto missing = server->cli({"cp", id + ":/nope", here + "/x"});
+  EXPECT_EQ(missing.status, 1);
+  EXPECT_THAT(missing.err, HasSubstr("/nope"));
+  EXPECT_EQ(server->cli({"cp", "a", "b"}).status, 1);
+}
+
+TEST_F(Cli, ListsAndJson) {
+  EXPECT_THAT(server->cli({"ps"}).out, HasSubstr(id));
+  auto list = parse_json(server->cli({"ps", "--json"}).out);
+  ASSERT_TRUE(list);
+  EXPECT_TRUE(list->is_array());
+  EXPECT_THAT(server->cli({"image", "ls"}).out, HasSubstr("python"));
+  EXPECT_EQ(server->cli({"check"}).out, "0 leaks\n");
+  EXPECT_THAT(server->cli({"usage"}).out, HasSubstr("total"));
+}
+
+TEST_F(Cli, ErrorsSayWhatToDo) {
+  const auto unknown = server->cli({"exec", "microvm-none", "--", "true"});
+  EXPECT_EQ(unknown.status, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("there is no microVM"));
+  EXPECT_THAT(server->cli({"run", "nope"}).err, HasSubstr("firebreak image ls"));
+  EXPECT_EQ(server->cli({"frobnicate"}).status, 2);
+}
+
+TEST_F(Cli, TheConfigurationFileIsRead) {
+  const std::string file = server->data_dir() + "/firebreak.toml";
+  std::ofstream(file) << "log-level = \"shout\"\n";
+  const auto bad_value = server->cli({"serve", "--config", file});
+  EXPECT_EQ(bad_value.status, 2);
+  EXPECT_THAT(bad_value.err, HasSubstr("shout"));
+  std::ofstream(file) << "lisen = \"127.0.0.1:1\"\n";
+  const auto bad_key = server->cli({"serve", "--config", file});
+  EXPECT_EQ(bad_key.status, 2);
+  EXPECT_THAT(bad_key.err, HasSubstr("lisen"));
+  // The same directory is served already, which is found out only after the file was read.
+  std::ofstream(file) << "data-dir = \"" << server->data_dir() << "\"\n";
+  const auto second = server->cli({"serve", "--config", file});
+  EXPECT_EQ(second.status, 1);
+}
+
+TEST_F(Cli, SuspendForkKill) {
+  const std::string vm = trimmed(server->cli({"run", "python"}).out);
+  EXPECT_EQ(server->cli({"suspend", vm}).status, 0);
+  EXPECT_EQ(server->cli({"exec", vm, "--", "true"}).status, 0);
+  const auto forks = server->cli({"fork", vm, "-n", "2"});
+  EXPECT_EQ(std::count(forks.out.begin(), forks.out.end(), '\n'), 2) << forks.err;
+  for (std::size_t at = 0, end; (end = forks.out.find('\n', at)) != std::string::npos; at = end + 1)
+    EXPECT_EQ(server->cli({"kill", forks.out.substr(at, end - at)}).status, 0);
+  EXPECT_EQ(server->cli({"kill", vm}).status, 0);
+}
+
+TEST_F(Cli, TheShellIsARealTerminal) {
+  Terminal terminal({ServerProcess::program(), "--data-dir", server->data_dir(), "shell", id});
+  terminal.type("PS1='%% '; stty size\n");
+  EXPECT_TRUE(terminal.expect("30 100")) << terminal.seen();
+  terminal.resize(70, 20);
+  terminal.type("sleep 1; stty size\n");
+  EXPECT_TRUE(terminal.expect("20 70")) << terminal.seen();
+  // Job control: Ctrl-C ends the command, not the shell; Ctrl-Z stops it.
+  terminal.type("sleep 600\n");
+  EXPECT_TRUE(terminal.expect("sleep 600"));
+  ::usleep(300'000);  // the shell must have started it before a key can end it
+  terminal.type("\x03");
+  EXPECT_TRUE(terminal.expect("^C"));
+  EXPECT_TRUE(terminal.expect("%% "));
+  terminal.type("echo after-$((1+1))\n");
+  EXPECT_TRUE(terminal.expect("after-2")) << terminal.seen();
+  terminal.type("sleep 600\n");
+  EXPECT_TRUE(terminal.expect("sleep 600"));
+  ::usleep(300'000);
+  terminal.type("\x1a");
+  EXPECT_TRUE(terminal.expect("Stopped")) << terminal.seen();
+  terminal.type("kill %1; printf '\\033[31mred\\033[0m\\n'\n");
+  EXPECT_TRUE(terminal.expect("\x1b[31mred\x1b[0m")) << terminal.seen();
+  terminal.type("exit 5\n");
+  EXPECT_EQ(terminal.wait(), 5);
+}
+
+}  // namespace
+}  // namespace firebreak::testing_support

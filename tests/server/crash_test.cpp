@@ -1,0 +1,271 @@
+// The server killed at every named step of every transition, and at random moments under load: what
+// was acknowledged is there after the restart, and nothing is left behind.
+#include <atomic>
+#include <csignal>
+#include <iostream>
+#include <random>
+#include <set>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/sys.h"
+#include "server/server_process.h"
+
+namespace firebreak::testing_support {
+namespace {
+
+std::string path(const std::string& id, const std::string& rest = "") {
+  return "/v1/microvms/" + id + rest;
+}
+
+class Crash : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    server = std::make_unique<ServerProcess>();
+    server->set_options({"--tick-ms=100", "--pool-most=1"});
+    ASSERT_TRUE(server->start()) << server->log();
+    ASSERT_TRUE(server->wait_python()) << server->log();
+  }
+  static void TearDownTestSuite() { server.reset(); }
+
+  static void restart_with(const std::string& fault) {
+    server->stop();
+    if (!fault.empty()) server->crash_at(fault);
+    ASSERT_TRUE(server->start()) << server->log();
+  }
+  static Answer exec(const std::string& id, const std::string& shell) {
+    return server->call("POST", path(id, "/exec"), json::object{{"shell", shell}});
+  }
+  static std::string run() {
+    return server->call("POST", "/v1/microvms", json::object{{"image", "python"}}).text_of("id");
+  }
+  static std::string log_about(const std::string& id) {
+    std::string about;
+    const std::string text = server->log();
+    for (std::size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
+      const std::string line = text.substr(at, end - at + 1);
+      if (line.find(id) != std::string::npos) about += line;
+    }
+    return about;
+  }
+  // Every microVM is in a state that lasts, and the host holds exactly what the store says.
+  static void expect_clean() {
+    Answer report;
+    for (int i = 0; i < 100; ++i) {
+      report = server->call("POST", "/v1/check");
+      const Answer list = server->call("GET", "/v1/microvms?pageSize=1000");
+      bool settled = true;
+      for (const json::value& item : list.object().at("items").as_array()) {
+        const std::string state(item.at("state").as_string());
+        settled = settled && (state == "RUNNING" || state == "SUSPENDED" || state == "TERMINATED");
+      }
+      if (settled && report.text_of("ok") == "true") return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    }
+    ADD_FAILURE() << report.text << server->call("GET", "/v1/microvms").text;
+  }
+
+  static inline std::unique_ptr<ServerProcess> server;
+};
+
+TEST_F(Crash, MicrovmsRunOnWithoutTheServer) {
+  const std::string id = run();
+  exec(id, "echo before > /dev/shm/x");
+  server->call("POST", path(id, "/execs"),
+               json::object{{"shell", "sleep 1; echo during > /dev/shm/y"}});
+  server->kill_hard();
+  ASSERT_TRUE(server->start()) << server->log();
+  EXPECT_EQ(server->call("GET", path(id)).text_of("state"), "RUNNING");
+  EXPECT_EQ(exec(id, "cat /dev/shm/x; sleep 2; cat /dev/shm/y").text_of("stdout"),
+            "before\nduring\n");
+  server->call("DELETE", path(id));
+  expect_clean();
+}
+
+TEST_F(Crash, CheckLooksAloneWhenNoServerRuns) {
+  const std::string id = run();
+  server->call("POST", path(id, "/suspend"));
+  ASSERT_EQ(server->stop(), 0);
+  EXPECT_EQ(server->cli({"check"}).out, "0 leaks\n");
+  const std::string stray = server->data_dir() + "/machines/microvm-stray";
+  ASSERT_TRUE(sys::mkdirs(stray, 0700));
+  const auto leak = server->cli({"check"});
+  EXPECT_EQ(leak.status, 1);
+  EXPECT_THAT(leak.out, ::testing::HasSubstr("machine microvm-stray belongs to no microVM"));
+  EXPECT_EQ(server->cli({"check", "--repair"}).status, 0);
+  EXPECT_EQ(server->cli({"check"}).out, "0 leaks\n");
+  ASSERT_TRUE(server->start()) << server->log();
+  EXPECT_EQ(exec(id, "echo back").text_of("stdout"), "back\n");
+  server->call("DELETE", path(id));
+}
+
+TEST(CrashInABuild, IsMadeGood) {
+  ServerProcess server;
+  server.crash_at("machine.frozen");  // of the snapshot of the first image
+  ASSERT_TRUE(server.start()) << server.log();
+  ASSERT_TRUE(server.wait_end(std::chrono::seconds(120))) << "the build was not reached";
+  ASSERT_TRUE(server.start()) << server.log();
+  // Asked for while it is still being built: it waits.
+  const Answer made = server.call("POST", "/v1/microvms", json::object{{"image", "python"}});
+  EXPECT_EQ(made.text_of("state"), "RUNNING") << made.text;
+  server.call("DELETE", path(made.text_of("id")));
+  const Answer report = server.call("POST", "/v1/check");
+  EXPECT_EQ(report.text_of("ok"), "true") << report.text;
+}
+
+struct Step {
+  const char* fault;
+  const char* operation;
+};
+
+// Each step of each transition. The operation is begun, the server dies at the step, and is started
+// again.
+constexpr Step kSteps[] = {
+    {"pending", "launch"},
+    {"launch", "launch"},
+    {"machine.wake", "launch"},
+    {"machine.woken", "launch"},
+    {"woken", "launch"},
+    {"hook", "launch"},
+    {"hooked", "launch"},
+    {"running", "launch"},
+    {"suspending", "suspend"},
+    {"suspend.hooked", "suspend"},
+    {"machine.frozen", "suspend"},
+    {"machine.stopped", "suspend"},
+    {"machine.state", "suspend"},
+    {"machine.saved", "suspend"},
+    {"machine.synced", "suspend"},
+    {"saved", "suspend"},
+    {"resume", "resume"},
+    {"machine.applied", "resume"},
+    {"machine.resumed", "resume"},
+    {"resumed", "resume"},
+    {"machine.woken", "resume"},
+    {"fork", "fork"},
+    {"forked", "fork"},
+    {"terminating", "kill"},
+    {"removed", "kill"},
+    {"pool.restored", "pool"},
+    {"pool.parked", "pool"},
+};
+
+class CrashAt : public Crash, public ::testing::WithParamInterface<Step> {};
+
+TEST_P(CrashAt, NothingAcknowledgedIsLost) {
+  const Step step = GetParam();
+  const std::string operation = step.operation;
+  if (!server->running()) ASSERT_TRUE(server->start()) << server->log();
+  // What the operation works on, from before.
+  std::string id;
+  if (operation != "launch" && operation != "pool") {
+    id = run();
+    ASSERT_FALSE(id.empty());
+    exec(id, "echo kept > /dev/shm/x");
+    if (operation == "resume") server->call("POST", path(id, "/suspend"));
+  }
+  if (operation == "pool")
+    server->set_options({"--tick-ms=100", "--pool-most=1"});
+  else
+    server->set_options({"--tick-ms=100", "--pool-least=0", "--pool-most=0"});
+  restart_with(step.fault);
+  server->set_options({"--tick-ms=100", "--pool-most=1"});
+
+  if (operation == "launch")
+    id = server->call("POST", "/v1/microvms?wait=0", json::object{{"image", "python"}})
+             .text_of("id");
+  if (operation == "suspend") server->call("POST", path(id, "/suspend"));
+  if (operation == "resume") server->call("POST", path(id, "/resume"));
+  if (operation == "fork") server->call("POST", path(id, "/fork"));
+  if (operation == "kill") server->call("DELETE", path(id));
+  ASSERT_TRUE(server->wait_end(std::chrono::seconds(60))) << "the step was not reached";
+  ASSERT_TRUE(server->start()) << server->log();
+
+  if (operation == "launch" && !id.empty()) {  // acknowledged as PENDING
+    EXPECT_EQ(server->wait_for(path(id), "state", "RUNNING").text_of("state"), "RUNNING");
+    EXPECT_EQ(exec(id, "echo works").text_of("stdout"), "works\n");
+  }
+  if (operation == "suspend" || operation == "resume" || operation == "fork") {
+    EXPECT_EQ(exec(id, "cat /dev/shm/x").text_of("stdout"), "kept\n")
+        << server->call("GET", path(id)).text;
+  }
+  if (operation == "kill") {
+    EXPECT_EQ(server->wait_for(path(id), "state", "TERMINATED").text_of("state"), "TERMINATED");
+  }
+  const Answer list = server->call("GET", "/v1/microvms?pageSize=1000");
+  for (const json::value& item : list.object().at("items").as_array()) {
+    if (item.at("state").as_string() != "TERMINATED")
+      server->call("DELETE", path(std::string(item.at("id").as_string())));
+  }
+  expect_clean();
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, CrashAt, ::testing::ValuesIn(kSteps), [](const auto& info) {
+  std::string name = std::string(info.param.operation) + "_" + info.param.fault;
+  for (char& c : name) {
+    if (c == '.') c = '_';
+  }
+  return name;
+});
+
+// Rounds of random harm under load; `./dev chaos` runs more of them.
+TEST_F(Crash, RandomHarmUnderLoad) {
+  const char* rounds_text = std::getenv("FIREBREAK_CHAOS_ROUNDS");
+  const char* seed_text = std::getenv("FIREBREAK_CHAOS_SEED");
+  const int rounds = rounds_text != nullptr ? std::atoi(rounds_text) : 12;
+  const unsigned seed =
+      seed_text != nullptr ? static_cast<unsigned>(std::atoll(seed_text)) : std::random_device()();
+  std::cout << "seed " << seed << ", " << rounds << " rounds\n";
+  std::mt19937 random(seed);
+  if (!server->running()) ASSERT_TRUE(server->start());
+  std::set<std::string> acknowledged;
+  for (int round = 0; round < rounds; ++round) {
+    std::atomic<bool> stop = false;
+    std::vector<std::vector<std::string>> made(2);
+    std::vector<std::thread> clients;
+    for (std::size_t c = 0; c < made.size(); ++c) {
+      clients.emplace_back([&, c, mine = std::mt19937(random())]() mutable {
+        while (!stop) {
+          const Answer vm = server->call("POST", "/v1/microvms", json::object{{"image", "python"}});
+          if (vm.status != 201) continue;
+          const std::string id = vm.text_of("id");
+          if (mine() % 2 == 0) server->call("POST", path(id, "/suspend"));
+          if (mine() % 3 == 0 && server->call("DELETE", path(id)).status == 200) continue;
+          made[c].push_back(id);
+          if (made[c].size() > 2) break;
+        }
+      });
+    }
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(300 + random() % 2500));  // the moment is the point
+    server->kill_hard();
+    stop = true;
+    for (std::thread& client : clients) client.join();
+    ASSERT_TRUE(server->start()) << server->log();
+    for (const auto& list : made) acknowledged.insert(list.begin(), list.end());
+    for (const std::string& id : acknowledged) {
+      const Answer vm = server->call("GET", path(id));
+      ASSERT_EQ(vm.status, 200) << id;
+      const std::string state = vm.text_of("state");
+      // A kill that was under way may have been finished.
+      EXPECT_TRUE(state == "RUNNING" || state == "SUSPENDED" || state == "TERMINATING" ||
+                  state == "TERMINATED")
+          << vm.text;
+      if (state == "TERMINATED")
+        EXPECT_EQ(vm.text_of("stateReason"), "Success.") << vm.text << log_about(id);
+      server->call("DELETE", path(id));
+    }
+    acknowledged.clear();
+    const Answer list = server->call("GET", "/v1/microvms?pageSize=1000");
+    for (const json::value& item : list.object().at("items").as_array()) {
+      if (item.at("state").as_string() != "TERMINATED")
+        server->call("DELETE", path(std::string(item.at("id").as_string())));
+    }
+    expect_clean();
+  }
+}
+
+}  // namespace
+}  // namespace firebreak::testing_support

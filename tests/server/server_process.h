@@ -1,0 +1,85 @@
+// A real server for tests: the program itself, on a free port, in a temporary directory, with its
+// own cgroup and uids. Talks to it over HTTP like any client. One thread.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace firebreak::testing_support {
+
+struct Answer {
+  int status = 0;
+  json::value body;  // null when it is not JSON
+  std::string text;
+
+  std::string text_of(std::string_view name) const;  // member as text; "" when absent
+  const json::object& object() const { return body.as_object(); }
+};
+
+class ServerProcess {
+ public:
+  // A fresh data directory; nothing runs yet.
+  ServerProcess();
+  // Kills the server and every machine, and removes the directory.
+  ~ServerProcess();
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  // More options for the next start, as "--pool-most=0".
+  void set_options(std::vector<std::string> options) { options_ = std::move(options); }
+  // FIREBREAK_FAULT of the next start only.
+  void crash_at(std::string point) { fault_ = std::move(point); }
+  // Returns when it listens; false when it ended before.
+  bool start();
+  // SIGTERM, and waits. The exit status.
+  int stop();
+  void kill_hard();
+  // True when it ended by itself within the time.
+  bool wait_end(std::chrono::seconds most);
+  bool running() const { return pid_ > 0; }
+  pid_t pid() const { return pid_; }
+
+  Answer call(const std::string& method, const std::string& path,
+              std::optional<json::object> body = std::nullopt);
+  Answer call_as(const std::string& api_key, const std::string& method, const std::string& path,
+                 std::optional<json::object> body = std::nullopt);
+  // Sends a call and goes away after the time, without waiting for the answer.
+  void call_and_leave(const std::string& path, const json::object& body,
+                      std::chrono::milliseconds after);
+  // Polls until the answer's member has that value; the last answer.
+  Answer wait_for(const std::string& path, std::string_view member, const std::string& value,
+                  std::chrono::seconds most = std::chrono::seconds(60));
+  // The image `python` can be run.
+  bool wait_python();
+
+  // Runs the CLI against this server; its exit status, and what it printed.
+  struct Output {
+    int status = 0;
+    std::string out;
+    std::string err;
+  };
+  Output cli(const std::vector<std::string>& words, const std::string& input = "");
+  static std::string program();
+
+  const std::string& data_dir() const { return data_dir_; }
+  const std::string& url() const { return url_; }
+  std::string api_key() const;
+  std::string log() const;
+
+ private:
+  std::string data_dir_;
+  std::string cgroup_;
+  std::vector<std::string> options_;
+  std::string fault_;
+  std::string url_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace firebreak::testing_support
