@@ -59,6 +59,8 @@ std::unique_ptr<StreamHandler> ControlService::open(const Request& request,
     if (request.path == "/thaw") return call([this](const auto& body) { return thaw(body); });
     if (request.path == "/fsfreeze") return call([this](const auto&) { return fs_freeze(true); });
     if (request.path == "/fsthaw") return call([this](const auto&) { return fs_freeze(false); });
+    if (request.path == "/network") return call([this](const auto& body) { return network(body); });
+    if (request.path == "/egress") return call([this](const auto& body) { return egress(body); });
     if (request.path == "/tenant") {
       return json_call(exchange,
                        [this, exchange](const auto& body) { create_tenant(body, exchange); });
@@ -93,6 +95,9 @@ void ControlService::create_tenant(const json::object& body,
     // PID 1 itself.
     if (auto named = identity_->set_hostname(spec->hostname, false); !named)
       return exchange->error(named.error());
+    if (auto set = identity_->set_resolver(spec->network); !set)
+      return exchange->error(set.error());
+    network_ = spec->network;
   }
   if (!spec) return exchange->error(spec.error());
   data_.create_tenant(*std::move(spec), reactor_, [this, exchange](Result<TenantHandles> made) {
@@ -124,6 +129,8 @@ Result<> ControlService::become(const json::object& body, Thawed thawed) {
   const std::string hostname = reader.string("hostname");
   const std::string machine_id = reader.string("machine_id");
   const std::uint64_t generation = reader.u64("generation");
+  const bool has_network = reader.has("network");
+  const bool network = has_network && reader.boolean_or("network", false);
   const bool thaw_after = reader.boolean_or("thaw", true);
   FB_TRY(reader.result());
   if (!tenant_ || !tenant_->freezer || state_.phase() != Phase::frozen)
@@ -133,6 +140,7 @@ Result<> ControlService::become(const json::object& body, Thawed thawed) {
   FB_TRY(identity_->add_entropy(seed));
   FB_TRY(identity_->set_hostname(hostname));
   FB_TRY(identity_->set_machine_id(machine_id));
+  if (has_network) FB_TRY(set_network(network));
   state_.set_generation(generation);
   if (thawed == Thawed::tenant) data_.reseed_contexts();
   if (!thaw_after) return {};
@@ -140,6 +148,33 @@ Result<> ControlService::become(const json::object& body, Thawed thawed) {
   if (!gate.owns_lock()) return fail(Code::timeout, "a process is being started");
   FB_TRY((thawed == Thawed::tenant ? tenant_->freezer : tenant_->shadow)->thaw());
   if (thawed == Thawed::tenant) state_.thawed();
+  return {};
+}
+
+Result<json::object> ControlService::network(const json::object& body) {
+  JsonReader reader(body);
+  const bool network = reader.boolean_or("network", false);
+  if (!reader.has("network")) reader.reject("network", "is missing");
+  FB_TRY(reader.result());
+  if (!tenant_ || !tenant_->card) return fail(Code::conflict, "there is no tenant");
+  FB_TRY(set_network(network));
+  return json::object();
+}
+
+Result<json::object> ControlService::egress(const json::object& body) {
+  JsonReader reader(body);
+  const std::string summary = reader.string("summary");
+  FB_TRY(reader.result());
+  if (!identity_) return fail(Code::conflict, "this agent has no machine");
+  FB_TRY(identity_->set_egress_summary(summary));
+  return json::object();
+}
+
+Result<> ControlService::set_network(bool network) {
+  if (network == network_) return {};
+  FB_TRY(network ? tenant_->card->give() : tenant_->card->take());
+  FB_TRY(identity_->set_resolver(network));
+  network_ = network;
   return {};
 }
 

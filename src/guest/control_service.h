@@ -29,6 +29,9 @@ class ControlService final : public Service {
   // A wake, or a rehearsal of one, which thaws the shadow and leaves the tenant as it is.
   enum class Thawed { tenant, shadow };
   Result<> become(const json::object& body, Thawed thawed);
+  Result<json::object> network(const json::object& body);
+  Result<json::object> egress(const json::object& body);
+  Result<> set_network(bool network);
   Result<json::object> freeze(const json::object& body);
   Result<json::object> thaw(const json::object& body);
   Result<json::object> rehearse(const json::object& body);
@@ -41,6 +44,7 @@ class ControlService final : public Service {
   TenantState& state_;
   std::unique_ptr<Identity> identity_;
   std::optional<TenantHandles> tenant_;
+  bool network_ = false;  // the tenant has the card
   Reactor::Clock::time_point started_ = Reactor::Clock::now();
 };
 

@@ -26,7 +26,10 @@ Result<std::unique_ptr<Identity>> Identity::create(const std::string& dir) {
   FB_TRY_ASSIGN(identity->machine_id_file_.fd, sys::open(dir + "/machine-id", kFlags, 0444));
   FB_TRY_ASSIGN(identity->hostname_file_.fd, sys::open(dir + "/hostname", kFlags, 0644));
   FB_TRY_ASSIGN(identity->hosts_file_.fd, sys::open(dir + "/hosts", kFlags, 0644));
+  FB_TRY_ASSIGN(identity->resolver_file_.fd, sys::open(dir + "/resolv.conf", kFlags, 0644));
+  FB_TRY_ASSIGN(identity->egress_file_.fd, sys::open(dir + "/egress.json", kFlags, 0444));
   FB_TRY(identity->set_machine_id(sys::random_hex(16)));
+  FB_TRY(identity->set_resolver(false));
   return identity;
 }
 
@@ -82,6 +85,16 @@ Result<> Identity::set_machine_id(const std::string& hex) {
   FB_TRY(machine_id_file_.write(hex + "\n"));
   machine_id_ = hex;
   return {};
+}
+
+Result<> Identity::set_resolver(bool network) {
+  return resolver_file_.write(network
+                                  ? "nameserver 10.107.0.1\noptions edns0 timeout:5 attempts:2\n"
+                                  : "# This microVM has no network.\n");
+}
+
+Result<> Identity::set_egress_summary(std::string_view text) {
+  return egress_file_.write(text);
 }
 
 Result<std::int64_t> realtime_ns() {

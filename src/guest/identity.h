@@ -24,6 +24,10 @@ class Identity {
   Result<> add_entropy(std::span<const std::byte> bytes) const;
   Result<> set_hostname(const std::string& name, bool in_kernel = true);
   Result<> set_machine_id(const std::string& hex);
+  // The resolver of the microVM's network, or none.
+  Result<> set_resolver(bool network);
+  // What the host says about the connections it refused.
+  Result<> set_egress_summary(std::string_view text);
 
   const std::string& hostname() const { return hostname_; }
   const std::string& machine_id() const { return machine_id_; }
@@ -41,6 +45,8 @@ class Identity {
   File machine_id_file_;
   File hostname_file_;
   File hosts_file_;
+  File resolver_file_;
+  File egress_file_;
   std::string hostname_;
   std::string machine_id_;
 };

@@ -227,8 +227,7 @@ Result<Process> Spawner::run(const Command& command, const SpawnPlace& place,
 
   clone_args args{};
   args.flags = CLONE_VM | CLONE_VFORK | CLONE_PIDFD;
-  if (plan != nullptr)
-    args.flags |= CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET;
+  if (plan != nullptr) args.flags |= CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC;
   if (place.cgroup >= 0) {
     args.flags |= CLONE_INTO_CGROUP;
     args.cgroup = static_cast<std::uint64_t>(place.cgroup);

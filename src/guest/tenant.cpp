@@ -64,6 +64,7 @@ Result<TenantSpec> parse_tenant_spec(const json::object& body) {
   spec.all_capabilities = capabilities == "all";
   spec.hostname = reader.string_or("hostname", spec.hostname);
   spec.env = reader.string_map_or_empty("env");
+  spec.network = reader.boolean_or("network", false);
   if (const json::object* app = reader.object("app", spec.app_is_pid1)) {
     FB_TRY_ASSIGN(ExecSpec exec, parse_exec_spec(*app));
     spec.app = app_exec(std::move(exec));
@@ -147,8 +148,7 @@ Result<std::unique_ptr<Site>> Tenant::enter_namespaces(const TenantSpec& spec,
   FB_TRY_ASSIGN(site->cgroup_namespace,
                 sys::open("/proc/" + std::to_string(pid1.pid) + "/ns/cgroup", O_RDONLY));
   if (::unshare(CLONE_FS) != 0) return fail_errno("unshare");
-  if (::setns(pid1.pidfd.get(),
-              CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWNET) != 0)
+  if (::setns(pid1.pidfd.get(), CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC) != 0)
     return fail_errno("enter the tenant's namespaces");
   if (!spec.all_capabilities) {
     if (const int err = drop_bounding_set(); err != 0) return fail_errno("capabilities", err);
@@ -169,6 +169,9 @@ Result<TenantHandles> Tenant::create_in_guest(const TenantSpec& spec) {
   TenantHandles handles;
   FB_TRY_ASSIGN(handles.disk, sys::open(kTenantRoot, O_RDONLY | O_DIRECTORY));
   FB_TRY_ASSIGN(handles.shadow, start_shadow());
+  // What this thread starts from here on is in it.
+  FB_TRY_ASSIGN(handles.card, Card::enter_new_namespace());
+  if (spec.network) FB_TRY(handles.card->give());
   FB_TRY_ASSIGN(Process pid1, start_pid1(spec, handles.disk.get()));
   handles.pid = pid1.pid;
   FB_TRY_ASSIGN(handles.pidfd, sys::dup(pid1.pidfd.get()));

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/json.h"
+#include "guest/card.h"
 #include "guest/exec_table.h"
 #include "guest/identity.h"
 
@@ -23,6 +24,7 @@ struct TenantSpec {
   bool all_capabilities = false;
   std::string hostname = "microvm";
   std::map<std::string, std::string> env;
+  bool network = false;  // the tenant has the card when its first process starts
 };
 Result<TenantSpec> parse_tenant_spec(const json::object& body);
 
@@ -32,6 +34,7 @@ struct TenantHandles {
   UniqueFd pidfd;
   UniqueFd disk;       // the mounted root disk
   UniqueFd sock_diag;  // in the tenant's network namespace
+  std::optional<Card> card;
   std::unique_ptr<Cgroup> cgroup;
   std::optional<Freezer> freezer;
   std::optional<Freezer> shadow;  // of a process that rehearsals freeze and thaw instead

@@ -35,7 +35,7 @@ struct Carried {
   const char* to;
   bool optional;
 };
-constexpr std::array<Carried, 10> kCarried{{
+constexpr std::array<Carried, 12> kCarried{{
     {"/dev/null", "/dev/null", false},
     {"/dev/zero", "/dev/zero", false},
     {"/dev/full", "/dev/full", false},
@@ -46,6 +46,8 @@ constexpr std::array<Carried, 10> kCarried{{
     {"/run/identity/machine-id", "/etc/machine-id", false},
     {"/run/identity/hostname", "/etc/hostname", false},
     {"/run/identity/hosts", "/etc/hosts", false},
+    {"/run/identity/resolv.conf", "/etc/resolv.conf", false},
+    {"/run/identity/egress.json", "/run/firebreak/egress.json", false},
 }};
 
 constexpr std::array kMaskedFiles{"/proc/kcore",      "/proc/keys",        "/proc/key-users",
@@ -55,7 +57,10 @@ constexpr std::array kReadOnly{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"
                                "/proc/sysrq-trigger"};
 
 int make_file(const char* path) {
-  const int fd = ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
+  int fd = ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
+  // A link into a directory that only a running system fills, as /etc/resolv.conf often is.
+  if (fd < 0 && errno == ENOENT && ::unlink(path) == 0)
+    fd = ::open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
   if (fd < 0) return -1;
   ::close(fd);
   return 0;
@@ -154,6 +159,8 @@ int loopback_up(const char** what) {
 
 int place_carried(const std::array<int, kCarried.size()>& trees, const char** what) {
   STEP(make_dir("/etc", 0755), "mkdir /etc");
+  STEP(make_dir("/run", 0755), "mkdir /run");
+  STEP(make_dir("/run/firebreak", 0755), "mkdir /run/firebreak");
   for (std::size_t i = 0; i < kCarried.size(); ++i) {
     if (trees[i] < 0) continue;
     STEP(make_file(kCarried[i].to), kCarried[i].to);

@@ -73,9 +73,11 @@ std::int64_t realtime_ns() {
 }
 
 json::object wake_body(const AgentClient::Wake& wake) {
-  return {{"realtime_ns", realtime_ns()},  {"entropy", sys::random_hex(32)},
-          {"hostname", wake.hostname},     {"machine_id", wake.machine_id},
-          {"generation", wake.generation}, {"thaw", wake.thaw}};
+  json::object body{{"realtime_ns", realtime_ns()},  {"entropy", sys::random_hex(32)},
+                    {"hostname", wake.hostname},     {"machine_id", wake.machine_id},
+                    {"generation", wake.generation}, {"thaw", wake.thaw}};
+  if (wake.network) body["network"] = *wake.network;
+  return body;
 }
 
 }  // namespace
@@ -175,7 +177,8 @@ net::Task<Result<>> AgentClient::start_tenant(const TenantSpec& spec, Deadline d
                     {"pid1", spec.app_is_pid1 ? "app" : "reaper"},
                     {"capabilities", spec.all_capabilities ? "all" : "default"},
                     {"hostname", spec.hostname},
-                    {"env", to_json(spec.env)}};
+                    {"env", to_json(spec.env)},
+                    {"network", spec.network}};
   if (spec.app) {
     body["app"] = json::object{{"argv", to_json(spec.app->argv)},
                                {"env", to_json(spec.app->env)},
@@ -188,6 +191,16 @@ net::Task<Result<>> AgentClient::start_tenant(const TenantSpec& spec, Deadline d
 
 net::Task<Result<>> AgentClient::wake(const Wake& wake, Deadline deadline) {
   FB_CO_TRY(co_await ctl_call("POST", "/wake", wake_body(wake), deadline));
+  co_return Result<>();
+}
+
+net::Task<Result<>> AgentClient::set_network(bool network, Deadline deadline) {
+  FB_CO_TRY(co_await ctl_call("POST", "/network", {{"network", network}}, deadline));
+  co_return Result<>();
+}
+
+net::Task<Result<>> AgentClient::set_egress_summary(std::string text, Deadline deadline) {
+  FB_CO_TRY(co_await ctl_call("POST", "/egress", {{"summary", text}}, deadline));
   co_return Result<>();
 }
 

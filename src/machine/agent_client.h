@@ -29,6 +29,7 @@ struct TenantSpec {
   bool all_capabilities = false;
   std::string hostname = "firebreak";
   std::map<std::string, std::string> env;
+  bool network = false;  // it has the card
 };
 
 struct ExecSpec {
@@ -149,9 +150,14 @@ class AgentClient {
     std::string machine_id;
     std::uint64_t generation = 0;
     bool thaw = true;
+    std::optional<bool> network;  // whether the tenant has the card from now on
   };
   // Adds the time and fresh entropy itself.
   net::Task<Result<>> wake(const Wake& wake, Deadline deadline);
+  // Gives the card to the tenant, or takes it away, while it runs.
+  net::Task<Result<>> set_network(bool network, Deadline deadline);
+  // What the tenant reads in /run/firebreak/egress.json.
+  net::Task<Result<>> set_egress_summary(std::string text, Deadline deadline);
   // The wake path without a change, and throw-away execs over the data port; the tenant is frozen
   // and sees nothing of it.
   net::Task<Result<>> rehearse(Deadline deadline);

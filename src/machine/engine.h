@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "machine/agent_client.h"
 #include "net/task.h"
 
@@ -46,11 +47,13 @@ struct BootSpec {
   std::string base_disk;  // raw ext4 image; never written
   TenantSpec tenant;
   HostLimits limits;
+  bool network = false;  // as in LaunchSpec
 };
 
 struct LaunchSpec {
   std::string id;
   HostLimits limits;
+  bool network = false;  // something is behind the network card: the engine's CardBackend
 };
 
 // What a machine's process has used and holds, as the host counts it.
@@ -71,6 +74,7 @@ struct Identity {
   std::string hostname;
   std::string machine_id;  // 32 hex digits
   std::uint64_t generation = 0;
+  std::optional<bool> network;  // whether the tenant has the network card; unset: as before
 };
 Identity fresh_identity(const std::string& machine_id, std::uint64_t generation);
 
@@ -103,6 +107,9 @@ class Machine {
   virtual net::Task<Result<>> park(Deadline deadline) = 0;
   virtual net::Task<Result<>> unpark(const Identity& identity, Deadline deadline) = 0;
 
+  // Takes away what is behind the network card; a resume can bring it back.
+  virtual net::Task<Result<>> unplug_network() = 0;
+
   // Freezes the tenant and turns this machine into a snapshot in `directory`; the machine is gone
   // afterwards.
   virtual net::Task<Result<>> snapshot(const std::string& directory, Deadline deadline) = 0;
@@ -128,6 +135,16 @@ class Snapshot {
   virtual std::uint64_t ram_bytes() const = 0;  // really allocated
 };
 
+// What is behind the machines' network cards. Implemented above; blocking calls from any thread.
+class CardBackend {
+ public:
+  virtual ~CardBackend() = default;
+  // A tap device for the machine's process, which lets nothing through yet.
+  virtual Result<UniqueFd> plug(const std::string& id) = 0;
+  // Removes it and everything behind it; also when only a part is there, or nothing.
+  virtual Result<> unplug(const std::string& id) = 0;
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -142,8 +159,9 @@ class Engine {
                                                               LaunchSpec spec,
                                                               Deadline deadline) = 0;
   // A suspended machine or a fork's child, running, its tenant still frozen: wake() it.
-  virtual net::Task<Result<std::unique_ptr<Machine>>> resume(const std::string& id,
-                                                             Deadline deadline) = 0;
+  // `network`: as in LaunchSpec from now on; unset: as before.
+  virtual net::Task<Result<std::unique_ptr<Machine>>> resume(
+      const std::string& id, Deadline deadline, std::optional<bool> network = std::nullopt) = 0;
   // A machine that runs already, found by its directory (after a restart of the daemon).
   virtual net::Task<Result<std::unique_ptr<Machine>>> attach(const std::string& id,
                                                              Deadline deadline) = 0;

@@ -25,7 +25,8 @@ std::vector<std::string> device_graph(const CommandLine& line) {
       "-device",
       "virtio-blk-device,drive=" + disk_node(line.disks.size() - 1),
       "-device",
-      "virtio-net-device,mac=52:54:00:fb:00:02",
+      std::string("virtio-net-device,mac=52:54:00:fb:00:02") +
+          (line.tap ? std::string(",netdev=") + kNetdev : std::string()),
       "-device",
       "virtio-serial-device,id=ports,max_ports=3",
       "-device",
@@ -133,6 +134,9 @@ std::vector<std::string> build_arguments(const CommandLine& line) {
       "migration.store-global-state=off",
   };
   append_disks(line, args);
+  if (line.tap)
+    args.insert(args.end(), {"-netdev", std::string("tap,vhost=off,id=") + kNetdev +
+                                            ",fd=" + number(fd_number::kTap)});
   for (std::string& arg : device_graph(line)) args.push_back(std::move(arg));
   if (line.boot) {
     args.insert(args.end(), {"-kernel", "/proc/self/fd/" + number(fd_number::kKernel), "-initrd",
@@ -148,6 +152,7 @@ std::vector<std::string> build_arguments(const CommandLine& line) {
 std::string device_graph_hash(const CommandLine& line) {
   CommandLine plain = line;
   plain.boot = false;
+  plain.tap = false;                         // the guest sees the card, not what is behind it
   plain.disks.assign(2, DiskFormat::qcow2);  // the chain's length is not seen by the guest
   Sha256 hash;
   for (const std::string& arg : device_graph(plain)) hash.update(arg + "\n");

@@ -21,6 +21,7 @@ inline constexpr int kData = 13;
 inline constexpr int kState = 14;
 inline constexpr int kKernel = 15;
 inline constexpr int kInitrd = 16;
+inline constexpr int kTap = 17;
 inline constexpr int kDisk = 20;  // bottom of the chain first
 }  // namespace fd_number
 
@@ -36,6 +37,7 @@ struct CommandLine {
   bool boot = false;              // kernel + initramfs; otherwise a device state is loaded
   bool defer_load = false;        // wait for migrate-incoming: a delta is applied first
   std::uint64_t tsc_khz = 0;      // of the host (TCG)
+  bool tap = false;               // something is behind the network card
 };
 
 std::vector<std::string> build_arguments(const CommandLine& line);
@@ -43,6 +45,9 @@ std::vector<std::string> build_arguments(const CommandLine& line);
 // Over what a snapshot's device state depends on: machine, CPU model, devices and their order,
 // sizes.
 std::string device_graph_hash(const CommandLine& line);
+
+// Name of what is behind the network card.
+inline constexpr const char* kNetdev = "net0";
 
 // Node name of the disk at this level of the chain.
 std::string disk_node(std::size_t level);

@@ -193,6 +193,16 @@ Result<StartedProcess> MachineHost::start(MachineRecord& record, const CommandLi
     FB_TRY_ASSIGN(UniqueFd fd, sys::open(record.disks[level].path, own ? O_RDWR : O_RDONLY));
     pass(std::move(fd), fd_number::kDisk + static_cast<int>(level));
   }
+  CommandLine full = line;
+  if (record.network) {
+    if (config_.cards == nullptr)
+      return fail(Code::unavailable,
+                  "this host has no networks for microVMs: see firebreak doctor");
+    FB_TRY_ASSIGN(UniqueFd tap, config_.cards->plug(record.id));
+    faults_.reach("start.plugged");
+    full.tap = true;
+    pass(std::move(tap), fd_number::kTap);
+  }
   FB_TRY_ASSIGN(UniqueFd log,
                 sys::open(directory + "/qemu.log", O_WRONLY | O_CREAT | O_APPEND, 0600));
 
@@ -204,7 +214,7 @@ Result<StartedProcess> MachineHost::start(MachineRecord& record, const CommandLi
     FB_TRY_ASSIGN(runtime, open_runtime_root(config_.data_dir, record.runtime));
   }
   JailSpec spec{.runtime_root = runtime.path,
-                .argv = build_arguments(line),
+                .argv = build_arguments(full),
                 .pass_fds = std::move(fds),
                 .uid = record.uid,
                 .gid = record.uid,
@@ -265,6 +275,8 @@ Result<> MachineHost::stop_process(const MachineRecord& record, Deadline deadlin
     // What was our child counts as a process of its uid until it is reaped.
     for (const JailedProcess& member : members) (void)member.wait(deadline);
   }
+  // Whatever the record says: it may be damaged, or older than what happened.
+  if (config_.cards != nullptr) note(config_.cards->unplug(record.id));
   for (std::string_view name : kSockets)
     ::unlink((machine_dir(record.id) + "/" + std::string(name) + ".sock").c_str());
   return first;

@@ -25,6 +25,7 @@ struct EngineConfig {
   Accelerator accelerator = Accelerator::tcg;
   UidRange uids;
   std::string cgroup_root = "firebreak";
+  CardBackend* cards = nullptr;  // none: this host has no networks for machines
 };
 
 // A started process and our ends of its sockets.

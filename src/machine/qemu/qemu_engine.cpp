@@ -40,6 +40,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::boot(BootSpec spec, Dead
   record.size = spec.size;
   record.limits = spec.limits;
   record.runtime = host_.runtime().hash;
+  record.network = spec.network;
   record.disks = {{spec.base_disk, DiskFormat::raw, 0}};
 
   struct Start {
@@ -108,6 +109,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::restore(std::shared_ptr<
   record.size = source->size();
   record.limits = spec.limits;
   record.runtime = source->record().key.runtime;
+  record.network = spec.network;
   record.disks = source->record().disks;
   auto start = [&]() -> Result<StartedProcess> {
     FB_TRY(host_.prepare(record, source->record().disk_bytes));
@@ -152,13 +154,16 @@ net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::start_saved(
   auto machine =
       std::make_unique<QemuMachine>(deps(), record, std::move(started), snapshot, std::nullopt);
   FB_CO_TRY(co_await machine->load_saved(saved_fd, deadline));
+  // The saved card may have been left without anything behind it, and then its link is down.
+  if (record.network) FB_CO_TRY(machine->qmp().post("set_link", {{"name", kNetdev}, {"up", true}}));
   watch.lap("load");
   host_.faults().reach("loaded");
   co_return machine;
 }
 
 net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string& id,
-                                                               Deadline deadline) {
+                                                               Deadline deadline,
+                                                               std::optional<bool> network) {
   FB_CO_TRY(MachineHost::check_id(id));
   Stopwatch watch;
   FB_CO_TRY_ASSIGN(MachineRecord record, host_.read_record(id));
@@ -168,6 +173,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string
     co_return fail(Code::conflict, "machine " + id + " is not suspended", saved.error().message);
   FB_CO_TRY_ASSIGN(auto snapshot, co_await load_cached(record.snapshot));
   record.phase = MachinePhase::starting;
+  record.network = network.value_or(record.network);
   watch.lap("find");
   auto machine = co_await start_saved(record, snapshot, saved->get(), watch, deadline);
   const Result<std::uint64_t> starting =

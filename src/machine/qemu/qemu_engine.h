@@ -25,8 +25,9 @@ class QemuEngine final : public Engine {
                                                     Deadline deadline) override;
   net::Task<Result<std::unique_ptr<Machine>>> restore(std::shared_ptr<Snapshot> snapshot,
                                                       LaunchSpec spec, Deadline deadline) override;
-  net::Task<Result<std::unique_ptr<Machine>>> resume(const std::string& id,
-                                                     Deadline deadline) override;
+  net::Task<Result<std::unique_ptr<Machine>>> resume(
+      const std::string& id, Deadline deadline,
+      std::optional<bool> network = std::nullopt) override;
   net::Task<Result<std::unique_ptr<Machine>>> attach(const std::string& id,
                                                      Deadline deadline) override;
   net::Task<Result<>> discard(const std::string& id, Deadline deadline) override;

@@ -100,7 +100,8 @@ net::Task<Result<>> QemuMachine::wake(const Identity& identity, Deadline deadlin
   }
   AgentClient::Wake wake{.hostname = identity.hostname,
                          .machine_id = identity.machine_id,
-                         .generation = identity.generation};
+                         .generation = identity.generation,
+                         .network = identity.network};
   deps_.host.faults().reach("wake");
   FB_CO_TRY(co_await agent_.wake(wake, deadline));
   deps_.host.faults().reach("woken");
@@ -142,6 +143,15 @@ net::Task<Result<>> QemuMachine::unpark(const Identity& identity, Deadline deadl
   // answer.
   FB_CO_TRY(qmp_->post("cont", {}));
   co_return co_await wake(identity, deadline);
+}
+
+net::Task<Result<>> QemuMachine::unplug_network() {
+  if (!record_.network) co_return Result<>();
+  FB_CO_TRY(qmp_->post("netdev_del", {{"id", kNetdev}}));
+  record_.network = false;
+  auto unplug = [this]() { return deps_.host.config().cards->unplug(record_.id); };
+  FB_CO_TRY(co_await blocking(unplug));
+  co_return deps_.host.write_record(record_);
 }
 
 // ------------------------------------------------------------------------------------------- save

@@ -184,6 +184,7 @@ std::string to_json_text(const MachineRecord& record) {
                                       {"uid", record.uid},
                                       {"pid", record.pid},
                                       {"start_time", record.start_time},
+                                      {"network", record.network},
                                       {"forked", record.forked}}) +
          "\n";
 }
@@ -216,6 +217,7 @@ Result<MachineRecord> parse_machine_record(std::string_view text) {
   record.uid = read_u32(reader, "uid");
   record.pid = reader.i64("pid");
   record.start_time = reader.u64("start_time");
+  record.network = reader.boolean_or("network", false);
   record.forked = reader.boolean_or("forked", false);
   if (auto ok = reader.result(); !ok) return damaged("the machine's record", ok.error());
   return record;

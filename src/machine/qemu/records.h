@@ -61,7 +61,8 @@ struct MachineRecord {
   std::uint32_t uid = 0;
   std::int64_t pid = 0;
   std::uint64_t start_time = 0;
-  bool forked = false;  // carries sockets of its parent until its first wake
+  bool network = false;  // something is behind its network card
+  bool forked = false;   // carries sockets of its parent until its first wake
   friend bool operator==(const MachineRecord&, const MachineRecord&) = default;
 };
 
