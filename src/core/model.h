@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/clock.h"
+#include "core/egress.h"
 #include "core/hooks.h"
 #include "core/idle.h"
 #include "core/ids.h"
@@ -19,11 +20,19 @@
 
 namespace firebreak::core {
 
+// Names of egress policies.
+struct EgressSettings {
+  std::string run_default{kInternetEgress};  // of runs that ask for none, from images that have none
+  std::string maximum{kInternetEgress};      // no run gets more
+  friend bool operator==(const EgressSettings&, const EgressSettings&) = default;
+};
+
 struct Tenant {
   TenantId id;
   std::string name;  // unique
   TenantLimits limits;
   Time created{};
+  EgressSettings egress{};
   friend bool operator==(const Tenant&, const Tenant&) = default;
 };
 
@@ -82,6 +91,7 @@ struct ImageVersion {
   std::map<std::string, std::string> env;
   std::string snapshot;  // name of its directory below the data directory; empty until successful
   std::string config;    // JSON of what a façade only echoes
+  std::string egress;    // policy of runs that ask for none; empty: the tenant's default
   Time created{};
   std::optional<Time> updated;
   friend bool operator==(const ImageVersion&, const ImageVersion&) = default;
@@ -127,6 +137,7 @@ struct Microvm {
   std::string request_hash;      // of the request that carried it
   Tags tags;
   std::string config;  // JSON of what a façade only echoes (connectors, role, logging)
+  std::string egress{kNoEgress};  // name of its policy
   Time started{};      // when it was asked for
   Time state_since{};
   std::optional<Time> suspended_at;

@@ -43,6 +43,7 @@ struct MicrovmChange {
   std::optional<std::optional<core::IdlePolicy>> idle;
   std::optional<std::optional<core::Seconds>> max_duration;
   std::optional<std::uint64_t> generation;
+  std::optional<std::string> egress;
   bool clear_payload = false;
   core::Time at{};
 };
@@ -62,6 +63,7 @@ class Store {
   virtual Result<std::optional<core::Tenant>> find_tenant(const core::TenantId& id) = 0;
   virtual Result<std::vector<core::Tenant>> list_tenants() = 0;
   virtual Result<> set_limits(const core::TenantId& id, const core::TenantLimits& limits) = 0;
+  virtual Result<> set_egress(const core::TenantId& id, const core::EgressSettings& egress) = 0;
   // conflict while it has microVMs that are not TERMINATED; removes keys, images, history and
   // usage.
   virtual Result<> remove_tenant(const core::TenantId& id) = 0;
@@ -72,6 +74,16 @@ class Store {
   // not_found for a key of another tenant; revoking twice keeps the first time.
   virtual Result<> revoke_key(const core::TenantId& tenant, const core::KeyId& id,
                               core::Time at) = 0;
+
+  // --- egress policies of a tenant, by name; one that cannot be read any more is an error, never
+  // another policy.
+  virtual Result<> put_egress_policy(const core::TenantId& tenant,
+                                     const core::EgressPolicy& policy) = 0;
+  virtual Result<std::optional<core::EgressPolicy>> find_egress_policy(
+      const core::TenantId& tenant, const std::string& name) = 0;
+  virtual Result<std::vector<core::EgressPolicy>> list_egress_policies(
+      const core::TenantId& tenant) = 0;
+  virtual Result<> remove_egress_policy(const core::TenantId& tenant, const std::string& name) = 0;
 
   // --- images. A tenant sees its own and those of the system tenant (a row like any other, made by
   // the owner); every read that a caller's name leads to takes the tenant, and a foreign thing is

@@ -150,7 +150,21 @@ CREATE TABLE usage (
 CREATE INDEX usage_by_tenant ON usage (tenant, metered_until);
 )sql";
 
-constexpr std::array kMigrations{Migration{"first", kFirst}};
+constexpr std::string_view kEgress = R"sql(
+ALTER TABLE tenants ADD COLUMN egress_default TEXT NOT NULL DEFAULT 'INTERNET_EGRESS';
+ALTER TABLE tenants ADD COLUMN egress_maximum TEXT NOT NULL DEFAULT 'INTERNET_EGRESS';
+ALTER TABLE image_versions ADD COLUMN egress TEXT NOT NULL DEFAULT '';
+ALTER TABLE microvms ADD COLUMN egress TEXT NOT NULL DEFAULT 'NO_EGRESS';
+
+CREATE TABLE egress_policies (
+  tenant TEXT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  policy TEXT NOT NULL,
+  PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+)sql";
+
+constexpr std::array kMigrations{Migration{"first", kFirst}, Migration{"egress", kEgress}};
 
 constexpr std::string_view kJournal = R"sql(
 CREATE TABLE schema_migrations (

@@ -23,6 +23,14 @@ class SqliteStore final : public Store {
   Result<std::optional<core::Tenant>> find_tenant(const core::TenantId& id) override;
   Result<std::vector<core::Tenant>> list_tenants() override;
   Result<> set_limits(const core::TenantId& id, const core::TenantLimits& limits) override;
+  Result<> set_egress(const core::TenantId& id, const core::EgressSettings& egress) override;
+  Result<> put_egress_policy(const core::TenantId& tenant,
+                             const core::EgressPolicy& policy) override;
+  Result<std::optional<core::EgressPolicy>> find_egress_policy(const core::TenantId& tenant,
+                                                               const std::string& name) override;
+  Result<std::vector<core::EgressPolicy>> list_egress_policies(
+      const core::TenantId& tenant) override;
+  Result<> remove_egress_policy(const core::TenantId& tenant, const std::string& name) override;
   Result<> remove_tenant(const core::TenantId& id) override;
   Result<> create_key(const core::Key& key) override;
   Result<std::optional<core::Key>> find_key(const core::KeyId& id) override;

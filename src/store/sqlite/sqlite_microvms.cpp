@@ -54,6 +54,7 @@ Result<core::Microvm> read_microvm(Statement& row) {
   microvm.suspended_at = row.optional_time();
   microvm.terminated = row.optional_time();
   microvm.revision = row.u64();
+  microvm.egress = row.text();
   return microvm;
 }
 
@@ -79,13 +80,13 @@ Result<> insert_microvm(Connection& db, const core::Microvm& vm) {
       db.run("INSERT INTO microvms (id, tenant, endpoint, image, image_name, image_version, "
              "memory_mib, state, intent, state_reason, idle_max, idle_suspended, idle_resume, "
              "idle_rule, max_duration, payload, generation, parent, client_token, request_hash, "
-             "tags, config, started, state_since, suspended_at, terminated, revision) VALUES "
-             "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             "tags, config, started, state_since, suspended_at, terminated, revision, egress) "
+             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
              vm.id, vm.tenant, vm.endpoint, vm.image, vm.image_name, vm.image_version,
              vm.memory_mib, core::to_string(vm.state), core::to_string(vm.intent), vm.state_reason,
              idle.max, idle.suspended, idle.resume, idle.rule, vm.max_duration, vm.payload,
              vm.generation, vm.parent, vm.client_token, vm.request_hash, tags, vm.config,
-             vm.started, vm.state_since, vm.suspended_at, vm.terminated, vm.revision),
+             vm.started, vm.state_since, vm.suspended_at, vm.terminated, vm.revision, vm.egress),
       "microVM " + vm.id.str());
 }
 
@@ -95,11 +96,12 @@ Result<> update_microvm(Connection& db, const core::Microvm& vm) {
   return require_change(
       db.run("UPDATE microvms SET state = ?, intent = ?, state_reason = ?, idle_max = ?, "
              "idle_suspended = ?, idle_resume = ?, idle_rule = ?, max_duration = ?, payload = ?, "
-             "generation = ?, state_since = ?, suspended_at = ?, terminated = ?, revision = ? "
+             "generation = ?, state_since = ?, suspended_at = ?, terminated = ?, revision = ?, "
+             "egress = ? "
              "WHERE id = ?",
              core::to_string(vm.state), core::to_string(vm.intent), vm.state_reason, idle.max,
              idle.suspended, idle.resume, idle.rule, vm.max_duration, vm.payload, vm.generation,
-             vm.state_since, vm.suspended_at, vm.terminated, vm.revision, vm.id),
+             vm.state_since, vm.suspended_at, vm.terminated, vm.revision, vm.egress, vm.id),
       "microVM " + vm.id.str());
 }
 
@@ -230,6 +232,7 @@ Result<core::Microvm> SqliteStore::change(const MicrovmChange& change) {
   if (change.idle) now.idle = *change.idle;
   if (change.max_duration) now.max_duration = *change.max_duration;
   if (change.generation) now.generation = *change.generation;
+  if (change.egress) now.egress = *change.egress;
   if (change.clear_payload) now.payload.clear();
   ++now.revision;
   FB_TRY(update_microvm(*db_, now));

@@ -11,6 +11,8 @@ Result<core::Tenant> read_tenant(Statement& row) {
   tenant.name = row.text();
   FB_TRY_ASSIGN(tenant.limits, stored(core::limits_from_json(row.text()), "limits"));
   tenant.created = row.time();
+  tenant.egress.run_default = row.text();
+  tenant.egress.maximum = row.text();
   return tenant;
 }
 
@@ -27,22 +29,31 @@ Result<core::Key> read_key(Statement& row) {
   return key;
 }
 
+Result<core::EgressPolicy> read_policy(Statement& row) {
+  return stored(core::egress_policy_from_json(row.text()), "egress policy");
+}
+
 }  // namespace
 
 Result<> SqliteStore::create_tenant(const core::Tenant& tenant) {
   return require_added(
-      db_->run("INSERT INTO tenants (id, name, limits, created) VALUES (?, ?, ?, ?)", tenant.id,
-               tenant.name, core::to_json(tenant.limits), tenant.created),
+      db_->run("INSERT INTO tenants (id, name, limits, created, egress_default, egress_maximum) "
+               "VALUES (?, ?, ?, ?, ?, ?)",
+               tenant.id, tenant.name, core::to_json(tenant.limits), tenant.created,
+               tenant.egress.run_default, tenant.egress.maximum),
       "tenant " + tenant.name);
 }
 
 Result<std::optional<core::Tenant>> SqliteStore::find_tenant(const core::TenantId& id) {
-  return read_one(db_->query("SELECT id, name, limits, created FROM tenants WHERE id = ?", id),
+  return read_one(db_->query("SELECT id, name, limits, created, egress_default, egress_maximum "
+                             "FROM tenants WHERE id = ?",
+                             id),
                   read_tenant);
 }
 
 Result<std::vector<core::Tenant>> SqliteStore::list_tenants() {
-  return read_all(db_->query("SELECT id, name, limits, created FROM tenants ORDER BY created, id"),
+  return read_all(db_->query("SELECT id, name, limits, created, egress_default, egress_maximum "
+                             "FROM tenants ORDER BY created, id"),
                   read_tenant);
 }
 
@@ -50,6 +61,42 @@ Result<> SqliteStore::set_limits(const core::TenantId& id, const core::TenantLim
   return require_change(
       db_->run("UPDATE tenants SET limits = ? WHERE id = ?", core::to_json(limits), id),
       "tenant " + id.str());
+}
+
+Result<> SqliteStore::set_egress(const core::TenantId& id, const core::EgressSettings& egress) {
+  return require_change(
+      db_->run("UPDATE tenants SET egress_default = ?, egress_maximum = ? WHERE id = ?",
+               egress.run_default, egress.maximum, id),
+      "tenant " + id.str());
+}
+
+Result<> SqliteStore::put_egress_policy(const core::TenantId& tenant,
+                                        const core::EgressPolicy& policy) {
+  return require_added(
+      db_->run("INSERT INTO egress_policies (tenant, name, policy) VALUES (?, ?, ?) "
+               "ON CONFLICT (tenant, name) DO UPDATE SET policy = excluded.policy",
+               tenant, policy.name, core::to_json(policy)),
+      "egress policy " + policy.name);
+}
+
+Result<std::optional<core::EgressPolicy>> SqliteStore::find_egress_policy(
+    const core::TenantId& tenant, const std::string& name) {
+  return read_one(
+      db_->query("SELECT policy FROM egress_policies WHERE tenant = ? AND name = ?", tenant, name),
+      read_policy);
+}
+
+Result<std::vector<core::EgressPolicy>> SqliteStore::list_egress_policies(
+    const core::TenantId& tenant) {
+  return read_all(
+      db_->query("SELECT policy FROM egress_policies WHERE tenant = ? ORDER BY name", tenant),
+      read_policy);
+}
+
+Result<> SqliteStore::remove_egress_policy(const core::TenantId& tenant, const std::string& name) {
+  return require_change(
+      db_->run("DELETE FROM egress_policies WHERE tenant = ? AND name = ?", tenant, name),
+      "egress policy " + name);
 }
 
 Result<> SqliteStore::remove_tenant(const core::TenantId& id) {

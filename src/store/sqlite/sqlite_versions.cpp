@@ -19,6 +19,7 @@ Result<core::ImageVersion> read_version(Statement& row) {
   version.config = row.text();
   version.created = row.time();
   version.updated = row.optional_time();
+  version.egress = row.text();
   return version;
 }
 
@@ -47,11 +48,12 @@ Result<> SqliteStore::create_version(const core::ImageVersion& version) {
   FB_TRY_ASSIGN(std::string env, encode_map(version.env));
   return require_added(
       db_->run("INSERT INTO image_versions (image, number, state, active, state_reason, "
-               "memory_mib, hooks, env, snapshot, config, created, updated) "
-               "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+               "memory_mib, hooks, env, snapshot, config, created, updated, egress) "
+               "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                version.image, version.number, core::to_string(version.state), version.active,
                version.state_reason, version.memory_mib, core::to_json(version.hooks), env,
-               version.snapshot, version.config, version.created, version.updated),
+               version.snapshot, version.config, version.created, version.updated,
+               version.egress),
       name_of(version.image, version.number));
 }
 
@@ -59,7 +61,7 @@ Result<std::optional<core::ImageVersion>> SqliteStore::find_version(const core::
                                                                     std::uint32_t number) {
   return read_one(
       db_->query("SELECT image, number, state, active, state_reason, memory_mib, hooks, env, "
-                 "snapshot, config, created, updated FROM image_versions "
+                 "snapshot, config, created, updated, egress FROM image_versions "
                  "WHERE image = ? AND number = ?",
                  image, number),
       read_version);
@@ -68,7 +70,7 @@ Result<std::optional<core::ImageVersion>> SqliteStore::find_version(const core::
 Result<std::vector<core::ImageVersion>> SqliteStore::list_versions(const core::ImageId& image) {
   return read_all(
       db_->query("SELECT image, number, state, active, state_reason, memory_mib, hooks, env, "
-                 "snapshot, config, created, updated FROM image_versions "
+                 "snapshot, config, created, updated, egress FROM image_versions "
                  "WHERE image = ? ORDER BY number",
                  image),
       read_version);
@@ -77,7 +79,7 @@ Result<std::vector<core::ImageVersion>> SqliteStore::list_versions(const core::I
 Result<std::optional<core::ImageVersion>> SqliteStore::latest_runnable(const core::ImageId& image) {
   return read_one(
       db_->query("SELECT image, number, state, active, state_reason, memory_mib, hooks, env, "
-                 "snapshot, config, created, updated FROM image_versions "
+                 "snapshot, config, created, updated, egress FROM image_versions "
                  "WHERE image = ? AND state = 'SUCCESSFUL' AND active "
                  "ORDER BY number DESC LIMIT 1",
                  image),
@@ -89,11 +91,12 @@ Result<> SqliteStore::update_version(const core::ImageVersion& version) {
   FB_TRY_ASSIGN(std::string env, encode_map(version.env));
   return require_change(
       db_->run("UPDATE image_versions SET state = ?, active = ?, state_reason = ?, "
-               "memory_mib = ?, hooks = ?, env = ?, snapshot = ?, config = ?, updated = ? "
+               "memory_mib = ?, hooks = ?, env = ?, snapshot = ?, config = ?, updated = ?, "
+               "egress = ? "
                "WHERE image = ? AND number = ?",
                core::to_string(version.state), version.active, version.state_reason,
                version.memory_mib, core::to_json(version.hooks), env, version.snapshot,
-               version.config, version.updated, version.image, version.number),
+               version.config, version.updated, version.egress, version.image, version.number),
       name_of(version.image, version.number));
 }
 
@@ -106,7 +109,7 @@ Result<> SqliteStore::remove_version(const core::ImageId& image, std::uint32_t n
 Result<std::vector<core::ImageVersion>> SqliteStore::all_versions() {
   return read_all(
       db_->query("SELECT image, number, state, active, state_reason, memory_mib, hooks, env, "
-                 "snapshot, config, created, updated FROM image_versions "
+                 "snapshot, config, created, updated, egress FROM image_versions "
                  "ORDER BY image, number"),
       read_version);
 }
