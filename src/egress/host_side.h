@@ -1,0 +1,50 @@
+// The host's side of all namespaces: forwarding, one nftables table, and one link per namespace,
+// whose alias is the machine's id. Links carry a tag made from the data directory, so that servers
+// on one host do not meet. Owned by Networks; blocking; any thread.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/links.h"
+#include "base/result.h"
+
+namespace firebreak::egress {
+
+class HostSide {
+ public:
+  // Loads the table and switches forwarding on; finds the links an earlier server left. Code::
+  // unavailable, with the repair, where the host cannot (no nftables, no rights).
+  static Result<std::unique_ptr<HostSide>> open(const std::string& data_dir);
+
+  HostSide(const HostSide&) = delete;
+  HostSide& operator=(const HostSide&) = delete;
+
+  // A link into the namespace, as kUplink there; its slot.
+  Result<std::uint32_t> join(const std::string& id, int netns);
+  // Removes the link of that machine; none is fine.
+  Result<> leave(const std::string& id);
+  // Addresses of the host itself.
+  Result<std::vector<std::string>> addresses();
+
+ private:
+  HostSide(std::string tag, Links links) : tag_(std::move(tag)), links_(std::move(links)) {}
+  Result<> set_up_host();
+  std::string link_name(std::uint32_t slot) const;
+
+  std::string tag_;  // begins the name of every link, "fb1a2b-"
+  std::mutex mutex_;
+  Links links_;
+  std::set<std::uint32_t> used_;
+};
+
+// Machines that have a link, for a look without a server.
+Result<std::vector<std::string>> joined_machines(const std::string& data_dir);
+Result<> remove_link_of(const std::string& data_dir, const std::string& id);
+// The table, when no link needs it any more; none is fine.
+Result<> remove_host_table(const std::string& data_dir);
+
+}  // namespace firebreak::egress
