@@ -31,6 +31,7 @@ void add_copy_command(CLI::App& app, Common& common, std::vector<Command>& comma
 void add_shell_command(CLI::App& app, Common& common, std::vector<Command>& commands);
 void add_image_commands(CLI::App& app, Common& common, std::vector<Command>& commands);
 void add_check_command(CLI::App& app, Common& common, std::vector<Command>& commands);
+void add_egress_commands(CLI::App& app, Common& common, std::vector<Command>& commands);
 void add_admin_commands(CLI::App& app, Common& common, std::vector<Command>& commands);
 
 // Connects and runs; prints an error and returns 1 when it fails. The body may set the status.

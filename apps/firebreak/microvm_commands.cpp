@@ -19,12 +19,14 @@ struct RunOptions {
   bool no_auto_resume = false;
   std::uint64_t max = 0;
   std::vector<std::string> tags;
+  std::string egress;
 };
 
 Result<json::object> run_body(const RunOptions& options) {
   json::object body{{"image", options.image}};
   if (!options.version.empty()) body["version"] = options.version;
   if (!options.payload.empty()) body["payload"] = options.payload;
+  if (!options.egress.empty()) body["egress"] = options.egress;
   if (options.max != 0) body["maxDurationSeconds"] = options.max;
   if (options.idle != 0) {
     body["idle"] = json::object{{"maxIdleSeconds", options.idle},
@@ -49,6 +51,8 @@ void add_run(CLI::App& app, Common& common, std::vector<Command>& commands) {
   run->add_option("--version", options->version,
                   "Version of the image; default: the newest active");
   run->add_option("--payload", options->payload, "Text for the application's run hook");
+  run->add_option("--egress", options->egress,
+                  "Egress policy ('firebreak egress ls'); default: the image's, or the tenant's");
   run->add_option("--idle", options->idle, "Suspend after so many seconds of nothing");
   run->add_option("--suspended", options->suspended, "Then terminate after so many seconds")
       ->capture_default_str();

@@ -89,6 +89,14 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
   option("--tick-ms", config.tick_ms, "How often idle policies and deadlines are looked at",
          "FIREBREAK_TICK_MS")
       ->check(CLI::Range(10, 60000));
+  option("--egress-policies", config.egress_policies,
+         "JSON file: egress policies for all tenants, {NAME: POLICY, ...}",
+         "FIREBREAK_EGRESS_POLICIES");
+  option("--dns-servers", config.dns_servers,
+         "Name servers that resolve for microVMs, ADDRESS:PORT,...; default: the host's",
+         "FIREBREAK_DNS_SERVERS");
+  option("--networks", config.networks, "Networks for microVMs, where the host can",
+         "FIREBREAK_NETWORKS");
   option("--python-image", config.python_image, "Make the image 'python' when it is missing",
          "FIREBREAK_PYTHON_IMAGE");
   option("--cgroup", config.cgroup, "Name of the parent cgroup", "FIREBREAK_CGROUP");

@@ -21,6 +21,8 @@
 #include "control/images.h"
 #include "control/key_ring.h"
 #include "control/supervisor.h"
+#include "egress/host_names.h"
+#include "egress/networks.h"
 #include "machine/host_probe.h"
 #include "machine/qemu/qemu_engine.h"
 #include "net/http_server.h"
@@ -85,6 +87,26 @@ obs::Level level_of(const std::string& name) {
   return name == "error" ? obs::Level::error : obs::Level::info;
 }
 
+// {NAME: POLICY, ...}; one that cannot be read keeps the server from starting: nobody should find
+// out from a leak.
+Result<std::map<std::string, core::EgressPolicy>> read_policies(const std::string& file) {
+  std::map<std::string, core::EgressPolicy> policies;
+  if (file.empty()) return policies;
+  FB_TRY_ASSIGN(const std::string text, sys::read_file(file));
+  auto object = parse_json_object(text);
+  if (!object) return fail(object.error(), file);
+  for (auto& [name, value] : *object) {
+    if (!value.is_object())
+      return fail(Code::invalid, file + ": " + std::string(name) + " must be a policy");
+    json::object& policy = value.as_object();
+    policy["name"] = name;
+    auto parsed = core::egress_policy_from_json(json::serialize(policy));
+    if (!parsed) return fail(parsed.error(), file + ": " + std::string(name));
+    policies[name] = *std::move(parsed);
+  }
+  return policies;
+}
+
 class Server {
  public:
   explicit Server(const ServerConfig& config)
@@ -135,6 +157,8 @@ class Server {
                                  .accelerator = choice.accelerator,
                                  .uids = {config_.uid_first, config_.uid_count},
                                  .cgroup_root = config_.cgroup};
+    open_networks();
+    engine.cards = networks_.get();
     // For `firebreak check` when no server runs.
     const json::object host{{"cgroup", config_.cgroup},
                             {"uidFirst", config_.uid_first},
@@ -156,12 +180,28 @@ class Server {
         .options = options_of(config_),
         .fault = [this](std::string_view point) { crash_.reach(point); },
         .app_log = control::AppLog(io_.get_executor(), config_.data_dir + "/logs"),
+        .networks = networks_.get(),
         .changed = net::Broadcast(io_.get_executor())});
     supervisor_ = std::make_unique<control::Supervisor>(*services_);
+    FB_TRY_ASSIGN(auto policies, read_policies(config_.egress_policies));
+    supervisor_->egress().set_common(std::move(policies));
     images_ = std::make_unique<control::Images>(*services_, supervisor_->pool(), paths.base_disk());
     api_ = std::make_unique<api::NativeApi>(*supervisor_, *keys_, *images_,
                                             [this](bool repair) { return check(repair); });
     return {};
+  }
+
+  // Where the host cannot, microVMs run without networks, and runs that ask for one are refused.
+  void open_networks() {
+    if (!config_.networks) return;
+    Result<> opened = [this]() -> Result<> {
+      FB_TRY_ASSIGN(
+          names_, egress::HostNames::create(io_.get_executor(), {.servers = config_.dns_servers}));
+      FB_TRY_ASSIGN(networks_, egress::Networks::open({config_.data_dir, names_.get()},
+                                                      io_.get_executor(), pool_, clock_, log_));
+      return {};
+    }();
+    if (!opened) log_.warn("no networks for microVMs", {{"error", opened.error().text()}});
   }
 
   Task<Result<control::CheckReport>> check(bool repair) {
@@ -179,8 +219,13 @@ class Server {
     FB_CO_TRY(co_await keys_->load());
     FB_CO_TRY(co_await images_->recover());
     FB_CO_TRY(co_await supervisor_->start());
+    if (config_.python_image) {
+      // Whoever asks for it from the first moment on finds it, or finds it being built.
+      asio::co_spawn(io_, make_python_image(), asio::detached);
+      const Deadline begun = Deadline::in(std::chrono::seconds(30));
+      while (!python_begun_ && !begun.passed()) (void)co_await python_changed_.wait(begun);
+    }
     FB_CO_TRY(listen());
-    if (config_.python_image) asio::co_spawn(io_, make_python_image(), asio::detached);
     co_return Result<>();
   }
 
@@ -256,25 +301,33 @@ class Server {
 
   // Made when it is missing, and again when this host cannot load it any more (another QEMU).
   Task<void> make_python_image() {
+    const auto begun = [this] {
+      python_begun_ = true;
+      python_changed_.notify();
+    };
     auto known = co_await images_->find(core::kSystemTenant, kPythonImage);
     if (known) {
       const core::ImageId id = known->id;
       auto version =
           co_await db_->run([&id](store::Store& store) { return store.latest_runnable(id); });
       if (version && *version &&
-          co_await catalogue_->load((*version)->snapshot, Deadline::in(std::chrono::seconds(60))))
+          co_await catalogue_->load((*version)->snapshot, Deadline::in(std::chrono::seconds(60)))) {
+        begun();
         co_return;
+      }
     }
     control::BaseImageRequest request{.name = kPythonImage,
                                       .memory_mib = kPythonMemoryMib,
                                       .app_is_pid1 = false,
                                       .python_context = true};
-    auto progress = [this](std::string_view step) {
+    auto progress = [this, begun](std::string_view step) {
+      begun();
       log_.info("image", {{"name", kPythonImage}, {"step", step}});
     };
     auto built =
         co_await images_->build_from_base(core::kSystemTenant, {}, std::move(request), progress,
                                           Deadline::in(std::chrono::minutes(10)));
+    begun();
     if (!built) log_.error("image", {{"name", kPythonImage}, {"error", built.error().text()}});
   }
 
@@ -283,6 +336,7 @@ class Server {
     const Deadline deadline = Deadline::in(std::chrono::seconds(30));
     if (listener_) co_await listener_->drain(Deadline::in(std::chrono::seconds(5)));
     co_await supervisor_->stop(deadline);
+    if (networks_) (void)egress::remove_host_side(config_.data_dir);
     io_.stop();
   }
 
@@ -292,9 +346,13 @@ class Server {
   obs::Metrics metrics_;
   CrashPoint crash_;
   asio::io_context io_{1};
+  net::Event python_changed_{io_.get_executor()};
+  bool python_begun_ = false;  // it is there, or its build is written in the store
   asio::thread_pool pool_{4};
   std::unique_ptr<store::Database> db_;
   std::unique_ptr<control::KeyRing> keys_;
+  std::unique_ptr<egress::HostNames> names_;
+  std::unique_ptr<egress::Networks> networks_;
   std::unique_ptr<machine::QemuEngine> engine_;
   std::unique_ptr<image::Catalogue> catalogue_;
   std::optional<control::Services> services_;

@@ -31,7 +31,10 @@ struct ServerConfig {
   std::uint32_t pool_most = 8;
   bool suspend_under_pressure = true;
   std::uint32_t tick_ms = 1000;
-  bool python_image = true;  // make the image `python` when it is missing
+  std::string egress_policies;  // JSON file of the operator's policies
+  std::string dns_servers;      // instead of the host's
+  bool networks = true;         // microVMs may have one, where the host can
+  bool python_image = true;     // make the image `python` when it is missing
 };
 
 // Returns when the server has ended after SIGTERM or SIGINT; the error says why it could not serve.

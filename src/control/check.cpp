@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "egress/networks.h"
 #include "machine/process.h"
 
 namespace firebreak::control {
@@ -13,8 +14,8 @@ using core::MicrovmState;
 
 class Comparison {
  public:
-  Comparison(const Expected& expected, const machine::Inventory& found)
-      : expected_(expected), found_(found) {
+  Comparison(const Expected& expected, const Found& found)
+      : expected_(expected), found_(found.machines), networks_(found.networks) {
     for (const core::Microvm& microvm : expected_.microvms) owners_.insert(microvm.id.str());
     owners_.insert(expected_.other_machines.begin(), expected_.other_machines.end());
   }
@@ -25,8 +26,11 @@ class Comparison {
     machines();
     cgroups();
     uids_and_processes();
-    for (const std::string& mount : found_.mounts)
-      note("mount", mount, "is mounted below the data directory and nothing uses it");
+    networks();
+    for (const std::string& mount : found_.mounts) {
+      if (mount.find("/netns/") == std::string::npos)
+        note("mount", mount, "is mounted below the data directory and nothing uses it");
+    }
     for (const std::string& snapshot : found_.snapshots) {
       if (!expected_.snapshots.contains(snapshot))
         note("snapshot", snapshot, "belongs to no image version");
@@ -66,6 +70,18 @@ class Comparison {
     }
   }
 
+  void networks() {
+    std::set<std::string> asleep;
+    for (const core::Microvm& microvm : expected_.microvms) {
+      if (microvm.state == MicrovmState::suspended && microvm.intent == core::Intent::none)
+        asleep.insert(microvm.id.str());
+    }
+    for (const std::string& id : networks_) {
+      if (!owners_.contains(id)) note("network", id, "belongs to no microVM");
+      if (asleep.contains(id)) note("network", id, "belongs to a microVM that is SUSPENDED");
+    }
+  }
+
   void cgroups() {
     for (const std::string& name : found_.cgroups) {
       if (!owners_.contains(name)) note("cgroup", name, "belongs to no microVM");
@@ -89,13 +105,14 @@ class Comparison {
 
   const Expected& expected_;
   const machine::Inventory& found_;
+  const std::vector<std::string>& networks_;
   std::set<std::string> owners_;
   CheckReport report_;
 };
 
 }  // namespace
 
-CheckReport compare(const Expected& expected, const machine::Inventory& found) {
+CheckReport compare(const Expected& expected, const Found& found) {
   return Comparison(expected, found).run();
 }
 
@@ -106,6 +123,8 @@ net::Task<bool> repair_one(CheckContext& context, const Discrepancy& leak) {
   if (leak.kind == "machine" || leak.kind == "cgroup") {
     co_return (co_await context.engine.discard(leak.name, deadline)).has_value();
   }
+  if (leak.kind == "network")
+    co_return egress::remove_network(context.data_dir, leak.name).has_value();
   if (leak.kind == "snapshot") {
     co_return (co_await context.engine.remove_snapshot(context.data_dir + "/snapshots/" + leak.name,
                                                        deadline))
@@ -141,7 +160,9 @@ net::Task<Result<CheckReport>> check_host(CheckContext context, bool repair) {
       expected.snapshots.insert(version.image.str() + "-" + std::to_string(version.number));
   }
   if (context.other_machines) expected.other_machines = context.other_machines();
-  FB_CO_TRY_ASSIGN(const machine::Inventory found, context.engine.inventory());
+  Found found;
+  FB_CO_TRY_ASSIGN(found.machines, context.engine.inventory());
+  FB_CO_TRY_ASSIGN(found.networks, egress::found_networks(context.data_dir));
   CheckReport report = compare(expected, found);
   if (repair) {
     for (Discrepancy& leak : report.found) leak.repaired = co_await repair_one(context, leak);

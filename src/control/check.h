@@ -1,6 +1,7 @@
 // Does the host hold exactly what the store says? Compares machines, processes, cgroups, uids,
-// mounts and snapshots with the records, names every difference, and can put it right. Blocking
-// parts run on the caller's thread; used by the running server and by `firebreak check` alone.
+// mounts, networks and snapshots with the records, names every difference, and can put it right.
+// Blocking parts run on the caller's thread; used by the running server and by `firebreak check`
+// alone.
 #pragma once
 
 #include <functional>
@@ -18,7 +19,7 @@ namespace firebreak::control {
 
 struct Discrepancy {
   std::string
-      kind;  // "machine", "process", "cgroup", "uid", "mount", "snapshot", "microvm", "file"
+      kind;  // "machine", "process", "cgroup", "uid", "mount", "network", "snapshot", "microvm"
   std::string name;
   std::string what;  // for people
   bool repaired = false;
@@ -35,8 +36,13 @@ struct Expected {
   std::set<std::string> snapshots;       // of image versions
 };
 
+struct Found {
+  machine::Inventory machines;
+  std::vector<std::string> networks;  // of machines with these ids
+};
+
 // Pure comparison.
-CheckReport compare(const Expected& expected, const machine::Inventory& found);
+CheckReport compare(const Expected& expected, const Found& found);
 
 // Looks at the store and the host, and compares. With `repair` what belongs to nobody is removed.
 struct CheckContext {

@@ -35,6 +35,7 @@ struct Host {
                            .processes = {{.pid = 10, .uid = kUid}, {.pid = 12, .uid = kUid + 2}},
                            .mounts = {},
                            .snapshots = {"image-1"}};
+  std::vector<std::string> networks{"run", "parked"};
 };
 
 struct Case {
@@ -52,7 +53,7 @@ class Compare : public testing::TestWithParam<Case> {};
 TEST_P(Compare, NamesEveryDifference) {
   Host host;
   GetParam().disturb(host);
-  const CheckReport report = compare(host.expected, host.found);
+  const CheckReport report = compare(host.expected, {host.found, host.networks});
   std::vector<std::string> differences;
   for (const Discrepancy& one : report.found) {
     differences.push_back(one.kind + " " + one.name);
@@ -74,6 +75,7 @@ const std::vector<Case> kCases{
      [](Host& host) {
        host.expected = {};
        host.found = {};
+       host.networks = {};
      },
      {}},
 
@@ -96,16 +98,20 @@ const std::vector<Case> kCases{
        host.found.processes.push_back({.pid = 99, .uid = kUid + 9});
      },
      {"uid 700010", "process 99"}},
+    {"Network", [](Host& host) { host.networks.emplace_back("lost"); }, {"network lost"}},
+    {"NetworkOfASuspendedOne",
+     [](Host& host) { host.networks.emplace_back("sus"); },
+     {"network sus"}},
     {"Mount", [](Host& host) { host.found.mounts.emplace_back("/d/m"); }, {"mount /d/m"}},
     {"Snapshot",
      [](Host& host) { host.found.snapshots.emplace_back("image-0"); },
      {"snapshot image-0"}},
     {"ParkedCloneOfADeadServer",
      [](Host& host) { host.expected.other_machines.clear(); },
-     {"machine parked", "cgroup parked", "uid 700003", "process 12"}},
+     {"machine parked", "cgroup parked", "uid 700003", "process 12", "network parked"}},
     {"AllOfAMicrovmThatEnded",
      [](Host& host) { host.expected.microvms.erase(host.expected.microvms.begin()); },
-     {"machine run", "cgroup run", "uid 700001", "process 10"}},
+     {"machine run", "cgroup run", "uid 700001", "process 10", "network run"}},
 
     // What is missing.
     {"RunningWithoutMachine",

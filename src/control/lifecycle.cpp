@@ -41,6 +41,13 @@ void Lifecycle::observe(const machine::Phases& phases, std::string_view operatio
   }
 }
 
+machine::Identity Lifecycle::identity_of(const LiveMicrovm& vm) const {
+  machine::Identity identity =
+      machine::fresh_identity(vm.record.id.str(), vm.record.generation + 1);
+  identity.network = egress_.has_network(vm);
+  return identity;
+}
+
 // Writes the change, then tells everybody: the log, the metrics, those who wait.
 net::Task<Result<>> Lifecycle::commit(LiveMicrovm& vm, store::MicrovmChange change) {
   change.id = vm.record.id;
@@ -119,11 +126,13 @@ net::Task<Result<>> Lifecycle::restore(LivePtr vm, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto slot, co_await restores_.lock(deadline));
   FB_CO_TRY_ASSIGN(auto snapshot,
                    co_await services_.catalogue.load(vm->version.snapshot, deadline));
-  const machine::LaunchSpec spec{.id = vm->record.id.str(), .limits = host_limits(vm->size)};
+  const machine::LaunchSpec spec{.id = vm->record.id.str(),
+                                 .limits = host_limits(vm->size),
+                                 .network = egress_.has_network(*vm)};
   FB_CO_TRY_ASSIGN(vm->machine, co_await services_.engine.restore(snapshot, spec, deadline));
   observe(vm->machine->phases(), "restore");
-  co_return co_await vm->machine->wake(
-      machine::fresh_identity(vm->record.id.str(), vm->record.generation + 1), deadline);
+  FB_CO_TRY(co_await egress_.admit(vm, deadline));
+  co_return co_await vm->machine->wake(identity_of(*vm), deadline);
 }
 
 net::Task<Result<>> Lifecycle::bring_up(LivePtr vm, std::shared_ptr<machine::Machine> parked) {
@@ -133,8 +142,9 @@ net::Task<Result<>> Lifecycle::bring_up(LivePtr vm, std::shared_ptr<machine::Mac
     // Limits after the wake would come too late for a guest that runs away, but they must not cost
     // the launch either: writing two small files is both.
     FB_CO_TRY(vm->machine->set_limits(host_limits(vm->size)));
-    auto up = co_await vm->machine->unpark(
-        machine::fresh_identity(vm->record.id.str(), vm->record.generation + 1), deadline);
+    Result<> up = egress_.has_network(*vm) ? co_await egress_.admit(vm, deadline)
+                                           : co_await vm->machine->unplug_network();
+    if (up) up = co_await vm->machine->unpark(identity_of(*vm), deadline);
     if (up) {
       observe(vm->machine->phases(), "unpark");
       services_.metrics.add("firebreak_launches_total", obs::label("path", "parked"));
@@ -214,6 +224,7 @@ net::Task<Result<>> Lifecycle::finish_suspend(LivePtr vm, Deadline deadline) {
   auto saved = co_await vm->machine->suspend(deadline);
   if (!saved) co_return saved;
   services_.reach("saved");
+  co_await egress_.dismiss(vm);
   observe(vm->machine->phases(), "suspend");
   vm->machine.reset();
   vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
@@ -259,15 +270,16 @@ net::Task<Result<>> Lifecycle::suspend(LivePtr vm, std::string reason, Deadline 
 // From the saved state on disk to RUNNING, for a resume and for the child of a fork.
 net::Task<Result<>> Lifecycle::bring_back(LivePtr vm, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto slot, co_await restores_.lock(deadline));
-  auto machine = co_await services_.engine.resume(vm->record.id.str(), deadline);
+  auto machine =
+      co_await services_.engine.resume(vm->record.id.str(), deadline, egress_.has_network(*vm));
   slot.release();
   if (!machine) co_return std::unexpected(machine.error());
   vm->machine = *std::move(machine);
   observe(vm->machine->phases(), "resume");
   services_.reach("resumed");
   FB_CO_TRY(vm->machine->set_limits(host_limits(vm->size)));
-  auto woken = co_await vm->machine->wake(
-      machine::fresh_identity(vm->record.id.str(), vm->record.generation + 1), deadline);
+  FB_CO_TRY(co_await egress_.admit(vm, deadline));
+  auto woken = co_await vm->machine->wake(identity_of(*vm), deadline);
   if (!woken) co_return fail(woken.error(), "waking the microVM");
   vm->meter.total.snapshot_read_bytes += vm->stored_bytes;
   vm->meter.cpu_counter = 0;
@@ -308,6 +320,7 @@ net::Task<Result<>> Lifecycle::resume(LivePtr vm, Deadline deadline) {
 // ------------------------------------------------------------------------------- terminate, others
 
 net::Task<Result<>> Lifecycle::remove_machine(LivePtr vm) {
+  co_await egress_.dismiss(vm);
   Result<> removed;
   for (int attempt = 0; attempt < 3; ++attempt) {
     const Deadline deadline = Deadline::in(kEndDeadline);
@@ -397,6 +410,28 @@ net::Task<Result<>> Lifecycle::change_policy(
     std::optional<std::optional<core::Seconds>> max_duration, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
   co_return co_await commit(*vm, {.idle = idle, .max_duration = max_duration});
+}
+
+net::Task<Result<>> Lifecycle::change_egress(LivePtr vm, std::string policy, Deadline deadline) {
+  bool had = false;
+  {
+    FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
+    had = egress_.has_network(*vm);
+    FB_CO_TRY(co_await commit(*vm, {.egress = policy}));
+    // One that does not run gets it when it does.
+    if (!vm->machine) co_return Result<>();
+    if (egress_.has_network(*vm)) {
+      if (had) co_return co_await egress_.admit(vm, deadline);
+    } else {
+      if (!had) co_return Result<>();
+      FB_CO_TRY(co_await vm->machine->agent().set_network(false, deadline));
+      co_await egress_.dismiss(vm);
+      co_return co_await vm->machine->unplug_network();
+    }
+  }
+  // A card gets something behind it only when its machine's process starts.
+  FB_CO_TRY(co_await suspend(vm, "Its network changes.", deadline));
+  co_return co_await resume(vm, deadline);
 }
 
 }  // namespace firebreak::control

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "control/egress.h"
 #include "control/live_microvm.h"
 #include "control/services.h"
 
@@ -19,6 +20,7 @@ class Lifecycle {
   Lifecycle(Services& services, Registry& registry)
       : services_(services),
         registry_(registry),
+        egress_(services, registry),
         restores_(services.executor, services.options.parallel_restores) {}
 
   // PENDING -> RUNNING, or TERMINATED with the reason. `parked` may be null: then by restore.
@@ -37,6 +39,11 @@ class Lifecycle {
                                     std::optional<std::optional<core::Seconds>> max_duration,
                                     Deadline deadline);
 
+  // Another network from now on; open connections that it does not allow are cut. One that had none
+  // is suspended and resumed for it.
+  net::Task<Result<>> change_egress(LivePtr vm, std::string policy, Deadline deadline);
+  Egress& egress() { return egress_; }
+
   // --- for recovery; the turn is held by the caller, or nobody else knows the microVM yet
   net::Task<Result<>> finish_suspend(LivePtr vm, Deadline deadline);
   net::Task<Result<>> commit(LiveMicrovm& vm, store::MicrovmChange change);
@@ -44,6 +51,7 @@ class Lifecycle {
   // Notices when the machine's process or the application ends by itself; logs what it prints.
   void watch(LivePtr vm);
   net::Task<Result<>> bring_back(LivePtr vm, Deadline deadline);
+  machine::Identity identity_of(const LiveMicrovm& vm) const;
 
  private:
   net::Task<void> watch_process(LivePtr vm, std::shared_ptr<machine::Machine> machine);
@@ -56,6 +64,7 @@ class Lifecycle {
 
   Services& services_;
   Registry& registry_;
+  Egress egress_;
   net::Semaphore restores_;  // more at a time would only share the same CPUs
 };
 

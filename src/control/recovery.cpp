@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "egress/networks.h"
+
 namespace firebreak::control {
 namespace {
 
@@ -40,10 +42,26 @@ class Recovery {
         services_.log.error("cannot remove machine",
                             {{"id", id}, {"error", removed.error().text()}});
     }
+    remove_networks();
     co_return std::move(result_);
   }
 
  private:
+  // Networks of machines that are no more: made by a launch that was cut before its machine had a
+  // directory, or left when one was removed by hand.
+  void remove_networks() {
+    if (services_.networks == nullptr) return;
+    auto left = egress::found_networks(services_.networks->data_dir());
+    if (!left) return;
+    for (const std::string& id : *left) {
+      const LivePtr vm = registry_.find(core::MicrovmId(id));
+      if (vm && vm->machine) continue;
+      if (auto removed = services_.networks->unplug(id); !removed)
+        services_.log.error("cannot remove network",
+                            {{"id", id}, {"error", removed.error().text()}});
+    }
+  }
+
   net::Task<Result<LivePtr>> make_live(core::Microvm record) {
     auto version = co_await services_.db.run([&record](store::Store& store) {
       return store.find_version(record.image, record.image_version);
@@ -119,6 +137,12 @@ class Recovery {
       co_return false;
     }
     vm->machine = *std::move(machine);
+    if (auto admitted = co_await lifecycle_.egress().admit(vm, Deadline::in(kAdoptDeadline));
+        !admitted) {
+      // Without rules nothing passes; the microVM itself is well.
+      services_.log.error("no network after the restart",
+                          {{"id", vm->record.id.str()}, {"error", admitted.error().text()}});
+    }
     const core::Time now = services_.clock.now();
     vm->activity = {};
     vm->activity.saw_traffic(now);
@@ -130,9 +154,7 @@ class Recovery {
     auto health = co_await vm->machine->agent().health(Deadline::in(kAdoptDeadline));
     Result<> awake = health ? Result<>() : std::unexpected(health.error());
     if (health && health->tenant == "frozen") {
-      awake = co_await vm->machine->wake(
-          machine::fresh_identity(vm->record.id.str(), vm->record.generation + 1),
-          Deadline::in(kAdoptDeadline));
+      awake = co_await vm->machine->wake(lifecycle_.identity_of(*vm), Deadline::in(kAdoptDeadline));
     }
     if (!awake)
       services_.log.warn("cannot wake",

@@ -17,6 +17,10 @@
 #include "obs/metrics.h"
 #include "store/database.h"
 
+namespace firebreak::egress {
+class Networks;
+}
+
 namespace firebreak::control {
 
 struct ControlOptions {
@@ -42,8 +46,9 @@ struct Services {
   // Named steps; a test that runs a whole server ends it at one of them.
   std::function<void(std::string_view point)> fault;
   AppLog app_log;
-  net::Broadcast changed;  // some microVM has another state
-  int foreground = 0;      // launches and resumes under way: the pool waits for them
+  egress::Networks* networks = nullptr;  // none: this host has none for microVMs
+  net::Broadcast changed;                // some microVM has another state
+  int foreground = 0;                    // launches and resumes under way: the pool waits for them
 
   void reach(std::string_view point) const {
     if (fault) fault(point);

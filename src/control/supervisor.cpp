@@ -6,6 +6,7 @@
 #include <boost/asio/detached.hpp>
 
 #include "control/recovery.h"
+#include "egress/networks.h"
 
 namespace firebreak::control {
 namespace {
@@ -175,6 +176,8 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
                                     .resets_at_ms = core::to_unix_ms(*next)});
   }
   FB_CO_TRY_ASSIGN(Chosen chosen, co_await choose(tenant.id, request, deadline));
+  FB_CO_TRY_ASSIGN(std::string egress, co_await lifecycle_.egress().choose(
+                                           tenant, std::move(request.egress), chosen.version));
   FB_CO_TRY(co_await capacity_.admit(chosen.size, deadline));
 
   auto clone = pool_.take(chosen.version, chosen.size);
@@ -194,6 +197,7 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   microvm.request_hash = std::move(request.request_hash);
   microvm.tags = std::move(request.tags);
   microvm.config = std::move(request.config);
+  microvm.egress = std::move(egress);
   microvm.started = microvm.state_since = now;
   auto created = co_await services_.db.run(
       [&](store::Store& store) { return store.create_microvm(microvm, tenant.limits); });
@@ -316,10 +320,13 @@ net::Task<Result<std::vector<core::Microvm>>> Supervisor::fork(const core::Tenan
 
 net::Task<Result<core::Microvm>> Supervisor::update(
     core::TenantId tenant, core::MicrovmId id, std::optional<std::optional<core::IdlePolicy>> idle,
-    std::optional<std::optional<core::Seconds>> max_duration, Deadline deadline) {
+    std::optional<std::optional<core::Seconds>> max_duration, std::optional<std::string> egress,
+    Deadline deadline) {
   if (idle && *idle) FB_CO_TRY(core::check(**idle));
   FB_CO_TRY_ASSIGN(LivePtr vm, co_await find(tenant, id));
+  if (egress) FB_CO_TRY(co_await lifecycle_.egress().check_choice(tenant, *egress));
   FB_CO_TRY(co_await lifecycle_.change_policy(vm, idle, max_duration, deadline));
+  if (egress) FB_CO_TRY(co_await lifecycle_.change_egress(vm, *std::move(egress), deadline));
   co_return vm->record;
 }
 
@@ -468,6 +475,7 @@ net::Task<void> Supervisor::tick() {
     const bool meter = now - last_meter >= services_.options.meter_every;
     for (const LivePtr& vm : registry_.all()) {
       if (meter) sample(*vm, now);
+      if (lifecycle_.egress().has_network(*vm)) spawn(lifecycle_.egress().tell_guest(vm));
       auto due = core::next_due(core::aging_of(vm->record), vm->activity, now);
       if (vm->record.state == MicrovmState::terminating)
         due = core::Due{core::TimedAction::terminate_old, now, vm->record.state_reason};
@@ -494,6 +502,12 @@ net::Task<void> Supervisor::tick() {
       services_.app_log.forget(
           services_.options.keep_terminated,
           [this](const core::MicrovmId& id) { return registry_.find(id) != nullptr; });
+      if (services_.networks != nullptr) {
+        services_.networks->forget(services_.options.keep_terminated,
+                                   [this](const std::string& id) {
+                                     return registry_.find(core::MicrovmId(id)) != nullptr;
+                                   });
+      }
     }
   }
   // Those still under way use our table.

@@ -26,6 +26,7 @@ struct LaunchRequest {
   std::string client_token;
   std::string request_hash;
   std::string config;
+  std::optional<std::string> egress;  // name of a policy; unset: the image's, or the tenant's
 };
 
 // Access to the agent of a running microVM. While it is held the microVM counts as working, and the
@@ -80,7 +81,7 @@ class Supervisor {
   net::Task<Result<core::Microvm>> update(core::TenantId tenant, core::MicrovmId id,
                                           std::optional<std::optional<core::IdlePolicy>> idle,
                                           std::optional<std::optional<core::Seconds>> max_duration,
-                                          Deadline deadline);
+                                          std::optional<std::string> egress, Deadline deadline);
   // Holds the caller while the microVM starts or is brought back. Code::conflict when it is
   // suspended and its policy says that only an explicit resume wakes it, or when it has ended.
   net::Task<Result<Lease>> acquire(core::TenantId tenant, core::MicrovmId id, Deadline deadline);
@@ -95,6 +96,7 @@ class Supervisor {
   // Brings the stored meters up to this moment.
   net::Task<Result<>> account_now();
 
+  Egress& egress() { return lifecycle_.egress(); }
   net::Broadcast& changed() { return services_.changed; }
   WarmPool& pool() { return pool_; }
   const Capacity& capacity() const { return capacity_; }

@@ -99,7 +99,8 @@ net::Task<Result<std::shared_ptr<machine::Machine>>> WarmPool::make(
     const core::ImageVersion& version, std::string id) {
   const Deadline deadline = Deadline::in(kMakeDeadline);
   FB_CO_TRY_ASSIGN(auto snapshot, co_await services_.catalogue.load(version.snapshot, deadline));
-  const machine::LaunchSpec spec{.id = id, .limits = kBackground};
+  const machine::LaunchSpec spec{
+      .id = id, .limits = kBackground, .network = services_.networks != nullptr};
   FB_CO_TRY_ASSIGN(std::shared_ptr<machine::Machine> machine,
                    co_await services_.engine.restore(snapshot, spec, deadline));
   services_.reach("pool.restored");

@@ -36,9 +36,11 @@ Result<> wait_for_clone(ServerProcess& server) {
   return fail(Code::timeout, "the pool stays empty", server.log());
 }
 
-Result<std::string> launch(ServerProcess& server, Samples& times) {
+Result<std::string> launch(ServerProcess& server, Samples& times,
+                           const char* egress = "NO_EGRESS") {
   const Timer timer;
-  const Answer made = server.call("POST", "/v1/microvms", json::object{{"image", "python"}});
+  const Answer made =
+      server.call("POST", "/v1/microvms", json::object{{"image", "python"}, {"egress", egress}});
   if (made.status != 201) return fail(Code::internal, "launch: " + made.text);
   times.add(timer.ms());
   return made.text_of("id");
@@ -71,6 +73,30 @@ Result<> bench_pool(Report& report, ServerProcess& server, int count) {
   report.time("api_launch_pool_engine", engine);
   report.time("api_launch_pool_added", added);
   report.time("api_exec", execs);
+  return {};
+}
+
+// In pairs, so that a slow moment of the host meets both.
+Result<> bench_network(Report& report, ServerProcess& server, int count) {
+  Samples with;
+  Samples without;
+  Samples difference;
+  for (int i = 0; i < count; ++i) {
+    Samples pair[2];
+    for (const bool network : {i % 2 == 0, i % 2 != 0}) {
+      FB_TRY(wait_for_clone(server));
+      FB_TRY_ASSIGN(const std::string id, launch(server, pair[network ? 1 : 0],
+                                                 network ? "INTERNET_EGRESS" : "NO_EGRESS"));
+      server.call("DELETE", "/v1/microvms/" + id);
+    }
+    without.add(pair[0].p50());
+    with.add(pair[1].p50());
+    difference.add(pair[1].p50() - pair[0].p50());
+  }
+  report.time("launch_without_network", without);
+  report.time("launch_with_network", with);
+  report.time("launch_network_added", difference);
+  report.require("what a network adds to a launch, ms", difference.p50(), 3);
   return {};
 }
 
@@ -112,6 +138,7 @@ Result<> bench_api(Report& report, int count, int burst) {
   if (!server.start() || !server.wait_python())
     return fail(Code::internal, "the server did not start", server.log());
   FB_TRY(bench_pool(report, server, count));
+  FB_TRY(bench_network(report, server, count));
   server.stop();
   server.set_options({"--pool-least=0", "--pool-most=0"});
   if (!server.start()) return fail(Code::internal, "the server did not start", server.log());

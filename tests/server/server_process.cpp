@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "egress/networks.h"
 #include "machine/cgroup.h"
 #include "machine/inventory.h"
 #include "net/http_client.h"
@@ -109,6 +110,10 @@ ServerProcess::~ServerProcess() {
     const pid_t pid = std::atoi(entry.path().filename().c_str());
     if (line && line->find(data_dir_) != std::string::npos) ::kill(pid, SIGKILL);
   }
+  if (auto networks = egress::found_networks(data_dir_)) {
+    for (const std::string& id : *networks) (void)egress::remove_network(data_dir_, id);
+  }
+  (void)egress::remove_host_side(data_dir_);
   (void)sys::remove_tree(data_dir_);
 }
 

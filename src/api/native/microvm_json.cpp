@@ -42,6 +42,7 @@ json::object to_json(const core::Microvm& m) {
       {"imageVersion", core::version_text(m.image_version)},
       {"memoryMib", m.memory_mib},
       {"endpointId", m.endpoint.str()},
+      {"egress", m.egress},
       {"startedAt", core::to_unix_ms(m.started)},
       {"stateSince", core::to_unix_ms(m.state_since)},
       {"suspendedAt", optional_time(m.suspended_at)},
@@ -96,8 +97,8 @@ Result<core::IdlePolicy> parse_idle(const json::object& object, std::string path
 }
 
 Result<control::LaunchRequest> parse_launch(const json::object& body) {
-  FB_TRY(check_known(
-      body, {"image", "version", "idle", "maxDurationSeconds", "payload", "tags", "clientToken"}));
+  FB_TRY(check_known(body, {"image", "version", "idle", "maxDurationSeconds", "payload", "tags",
+                            "clientToken", "egress"}));
   JsonReader reader(body);
   control::LaunchRequest request;
   request.image = reader.string("image");
@@ -118,6 +119,7 @@ Result<control::LaunchRequest> parse_launch(const json::object& body) {
     if (key.empty() || key.size() > 128 || value.size() > 256)
       reader.reject("tags", "have keys of 1 to 128 and values of at most 256 bytes");
   }
+  if (reader.has("egress")) request.egress = reader.string("egress");
   request.client_token = reader.string_or("clientToken", "");
   if (request.client_token.size() > 128) reader.reject("clientToken", "has at most 128 bytes");
   const json::object* idle = reader.object("idle", false);

@@ -14,10 +14,11 @@ core::MicrovmId id_of(const Call& call) {
 struct Update {
   std::optional<std::optional<core::IdlePolicy>> idle;
   std::optional<std::optional<core::Seconds>> max_duration;
+  std::optional<std::string> egress;
 };
 
 Result<Update> parse_update(const json::object& body) {
-  FB_TRY(check_known(body, {"idle", "maxDurationSeconds"}));
+  FB_TRY(check_known(body, {"idle", "maxDurationSeconds", "egress"}));
   Update update;
   if (const json::value* idle = body.if_contains("idle")) {
     if (idle->is_null()) {
@@ -40,6 +41,11 @@ Result<Update> parse_update(const json::object& body) {
       FB_TRY(reader.result());
       update.max_duration.emplace(core::Seconds(seconds));
     }
+  }
+  if (body.contains("egress")) {
+    JsonReader reader(body);
+    update.egress = reader.string("egress");
+    FB_TRY(reader.result());
   }
   return update;
 }
@@ -157,15 +163,16 @@ void NativeApi::add_microvm_routes() {
                [&s](Call& call) { return list_microvms(s, call); }});
   router_.add({"GET", "/v1/microvms/{id}", "One microVM, why it is awake and what happens next",
                false, [&s](Call& call) { return get_microvm(s, call); }});
-  router_.add({"PATCH", "/v1/microvms/{id}", "Change idle policy and maximum duration", false,
-               [&s](Call& call) -> net::Task<Result<>> {
-                 FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
-                 FB_CO_TRY_ASSIGN(const Update update, parse_update(body));
-                 FB_CO_TRY_ASSIGN(const core::Microvm microvm,
-                                  co_await s.update(call.tenant(), id_of(call), update.idle,
-                                                    update.max_duration, call.deadline));
-                 co_return co_await call.reply_json(200, to_json(microvm));
-               }});
+  router_.add(
+      {"PATCH", "/v1/microvms/{id}", "Change idle policy, maximum duration and egress policy",
+       false, [&s](Call& call) -> net::Task<Result<>> {
+         FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
+         FB_CO_TRY_ASSIGN(const Update update, parse_update(body));
+         FB_CO_TRY_ASSIGN(const core::Microvm microvm,
+                          co_await s.update(call.tenant(), id_of(call), update.idle,
+                                            update.max_duration, update.egress, call.deadline));
+         co_return co_await call.reply_json(200, to_json(microvm));
+       }});
   router_.add({"DELETE", "/v1/microvms/{id}", "Terminate; one that has ended already is fine",
                false, [&s](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const core::Microvm microvm,

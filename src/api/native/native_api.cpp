@@ -20,6 +20,7 @@ NativeApi::NativeApi(control::Supervisor& supervisor, control::KeyRing& keys,
   add_image_routes();
   add_tenant_routes();
   add_history_routes();
+  add_egress_routes();
 }
 
 json::object NativeApi::openapi() const {

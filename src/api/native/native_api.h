@@ -34,6 +34,7 @@ class NativeApi {
   void add_image_routes();
   void add_tenant_routes();
   void add_history_routes();
+  void add_egress_routes();
 
   control::Supervisor& supervisor_;
   control::KeyRing& keys_;

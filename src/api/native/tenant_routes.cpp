@@ -8,6 +8,8 @@ namespace {
 json::object to_json(const core::Tenant& tenant) {
   return {{"accountId", tenant.id.str()},
           {"name", tenant.name},
+          {"egress", json::object{{"default", tenant.egress.run_default},
+                                  {"maximum", tenant.egress.maximum}}},
           {"limits", json::parse(core::to_json(tenant.limits))},
           {"createdAt", core::to_unix_ms(tenant.created)}};
 }

@@ -1,0 +1,145 @@
+#include "control/egress.h"
+
+#include <algorithm>
+
+#include "egress/networks.h"
+
+namespace firebreak::control {
+namespace {
+
+constexpr auto kDismissDeadline = std::chrono::seconds(5);
+constexpr const char* kNoNetworks =
+    "this host has no networks for microVMs; firebreak doctor says why, and how to repair it. "
+    "Without a network: --egress NO_EGRESS";
+
+bool built_in(std::string_view name) {
+  return name == core::kInternetEgress || name == core::kNoEgress;
+}
+
+}  // namespace
+
+net::Task<Result<core::EgressPolicy>> Egress::find(core::TenantId tenant, std::string name) {
+  if (name == core::kInternetEgress) co_return core::internet_egress();
+  if (name == core::kNoEgress) co_return core::no_egress();
+  auto own = co_await services_.db.run(
+      [&](store::Store& store) { return store.find_egress_policy(tenant, name); });
+  if (!own) co_return std::unexpected(own.error());
+  if (*own) co_return **std::move(own);
+  if (auto at = common_.find(name); at != common_.end()) co_return at->second;
+  co_return fail(Code::not_found, "there is no egress policy " + name +
+                                      "; firebreak egress policy ls shows those there are");
+}
+
+net::Task<Result<std::vector<core::EgressPolicy>>> Egress::list(core::TenantId tenant) {
+  FB_CO_TRY_ASSIGN(std::vector<core::EgressPolicy> all,
+                   co_await services_.db.run(
+                       [&](store::Store& store) { return store.list_egress_policies(tenant); }));
+  for (const auto& [name, policy] : common_) {
+    const auto same = [&name](const core::EgressPolicy& own) { return own.name == name; };
+    if (std::ranges::none_of(all, same)) all.push_back(policy);
+  }
+  all.push_back(core::internet_egress());
+  all.push_back(core::no_egress());
+  co_return all;
+}
+
+net::Task<Result<>> Egress::put(core::TenantId tenant, core::EgressPolicy policy,
+                                Deadline deadline) {
+  if (built_in(policy.name))
+    co_return fail(Code::conflict, policy.name + " is built in; give yours another name");
+  FB_CO_TRY(core::check(policy));
+  FB_CO_TRY(co_await services_.db.run(
+      [&](store::Store& store) { return store.put_egress_policy(tenant, policy); }));
+  co_return co_await admit_again(tenant, deadline);
+}
+
+net::Task<Result<>> Egress::remove(core::TenantId tenant, std::string name) {
+  for (const LivePtr& vm : registry_.all()) {
+    if (vm->record.tenant == tenant && vm->record.egress == name)
+      co_return fail(Code::conflict, "microVM " + vm->record.id.str() +
+                                         " has this policy; give it another, or terminate it");
+  }
+  co_return co_await services_.db.run(
+      [&](store::Store& store) { return store.remove_egress_policy(tenant, name); });
+}
+
+net::Task<Result<>> Egress::set_tenant(core::TenantId tenant, core::EgressSettings settings,
+                                       Deadline deadline) {
+  FB_CO_TRY(co_await find(tenant, settings.run_default));
+  FB_CO_TRY(co_await find(tenant, settings.maximum));
+  FB_CO_TRY(co_await services_.db.run(
+      [&](store::Store& store) { return store.set_egress(tenant, settings); }));
+  co_return co_await admit_again(tenant, deadline);
+}
+
+net::Task<Result<std::string>> Egress::choose(const core::Tenant& tenant,
+                                              std::optional<std::string> asked,
+                                              const core::ImageVersion& version) {
+  if (asked) {
+    FB_CO_TRY(co_await check_choice(tenant.id, *asked));
+    co_return *asked;
+  }
+  if (services_.networks == nullptr) co_return std::string(core::kNoEgress);
+  if (!version.egress.empty()) co_return version.egress;
+  co_return tenant.egress.run_default;
+}
+
+net::Task<Result<>> Egress::check_choice(core::TenantId tenant, std::string name) {
+  FB_CO_TRY(co_await find(tenant, name));
+  if (name != core::kNoEgress && services_.networks == nullptr)
+    co_return fail(Code::unavailable, kNoNetworks);
+  co_return Result<>();
+}
+
+bool Egress::has_network(const LiveMicrovm& vm) const {
+  return services_.networks != nullptr && vm.record.egress != core::kNoEgress;
+}
+
+net::Task<core::EgressStack> Egress::stack_for(const core::Microvm& microvm) {
+  core::EgressStack stack{core::no_egress(), core::no_egress(), {}};
+  auto tenant = co_await services_.db.run(
+      [&](store::Store& store) { return store.find_tenant(microvm.tenant); });
+  Result<core::EgressPolicy> maximum = fail(Code::not_found, "the tenant is gone");
+  if (tenant && *tenant) maximum = co_await find(microvm.tenant, (*tenant)->egress.maximum);
+  auto policy = co_await find(microvm.tenant, microvm.egress);
+  if (!maximum || !policy) {
+    services_.log.error(
+        "egress policy cannot be read: no network",
+        {{"id", microvm.id.str()}, {"error", (maximum ? policy : maximum).error().text()}});
+    co_return stack;
+  }
+  stack.maximum = *std::move(maximum);
+  stack.policy = *std::move(policy);
+  co_return stack;
+}
+
+net::Task<Result<>> Egress::admit(LivePtr vm, Deadline deadline) {
+  if (!has_network(*vm)) co_return Result<>();
+  core::EgressStack stack = co_await stack_for(vm->record);
+  co_return co_await services_.networks->admit(vm->record.id.str(), std::move(stack), deadline);
+}
+
+net::Task<void> Egress::tell_guest(LivePtr vm) {
+  const std::shared_ptr<machine::Machine> machine = vm->machine;
+  if (!machine || !has_network(*vm)) co_return;
+  auto news = services_.networks->news(vm->record.id.str());
+  if (news)
+    (void)co_await machine->agent().set_egress_summary(*news, Deadline::in(kDismissDeadline));
+}
+
+net::Task<void> Egress::dismiss(LivePtr vm) {
+  if (services_.networks != nullptr)
+    co_await services_.networks->dismiss(vm->record.id.str(), Deadline::in(kDismissDeadline));
+}
+
+net::Task<Result<>> Egress::admit_again(core::TenantId tenant, Deadline deadline) {
+  Result<> first;
+  for (const LivePtr& vm : registry_.all()) {
+    if (vm->record.tenant != tenant || !vm->machine) continue;
+    auto admitted = co_await admit(vm, deadline);
+    if (first && !admitted) first = std::move(admitted);
+  }
+  co_return first;
+}
+
+}  // namespace firebreak::control

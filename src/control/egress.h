@@ -1,0 +1,60 @@
+// Which network a microVM gets: names of policies become policies, policies become rules. Missing
+// or unreadable means no network. Owned by the Supervisor; one executor.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "control/live_microvm.h"
+#include "control/services.h"
+#include "core/egress_decision.h"
+
+namespace firebreak::control {
+
+class Egress {
+ public:
+  Egress(Services& services, Registry& registry) : services_(services), registry_(registry) {}
+
+  // Policies of the operator, for all tenants: those of the configuration.
+  void set_common(std::map<std::string, core::EgressPolicy> policies) {
+    common_ = std::move(policies);
+  }
+
+  // A tenant's own, then the operator's, then the two built-in ones. not_found.
+  net::Task<Result<core::EgressPolicy>> find(core::TenantId tenant, std::string name);
+  net::Task<Result<std::vector<core::EgressPolicy>>> list(core::TenantId tenant);
+  // The tenant's own; running microVMs that have it, or are kept in by it, get the new one.
+  net::Task<Result<>> put(core::TenantId tenant, core::EgressPolicy policy, Deadline deadline);
+  net::Task<Result<>> remove(core::TenantId tenant, std::string name);
+  net::Task<Result<>> set_tenant(core::TenantId tenant, core::EgressSettings settings,
+                                 Deadline deadline);
+
+  // The policy's name for a new microVM: as asked, else the image's, else the tenant's. Refused
+  // with the repair when the host has no networks and one was asked for.
+  net::Task<Result<std::string>> choose(const core::Tenant& tenant,
+                                        std::optional<std::string> asked,
+                                        const core::ImageVersion& version);
+
+  // The same refusals for one that is asked for by name.
+  net::Task<Result<>> check_choice(core::TenantId tenant, std::string name);
+
+  // Whether it has a card with something behind it.
+  bool has_network(const LiveMicrovm& vm) const;
+  // Its policy decides from now on. Never fails open.
+  net::Task<Result<>> admit(LivePtr vm, Deadline deadline);
+  // Lets the guest know of denials that it does not know of yet.
+  net::Task<void> tell_guest(LivePtr vm);
+  // Its machine goes; its counters stay.
+  net::Task<void> dismiss(LivePtr vm);
+
+ private:
+  net::Task<core::EgressStack> stack_for(const core::Microvm& microvm);
+  net::Task<Result<>> admit_again(core::TenantId tenant, Deadline deadline);
+
+  Services& services_;
+  Registry& registry_;
+  std::map<std::string, core::EgressPolicy> common_;
+};
+
+}  // namespace firebreak::control

@@ -1,0 +1,225 @@
+// Networks of microVMs in real guests, against an internet made of namespaces: what a policy allows
+// works, everything else is refused at once and written down.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "server/fake_internet.h"
+#include "server/server_process.h"
+
+namespace firebreak::testing_support {
+namespace {
+
+using testing::HasSubstr;
+
+// Runs in the guest: each argument is "tcp HOST PORT", "udp HOST PORT", "name NAME"; prints one
+// line of what came of each.
+constexpr const char* kProbe = R"py(
+import errno, socket, sys
+def words(error):
+    if isinstance(error, socket.timeout): return "timeout"
+    if isinstance(error, socket.gaierror): return "no such name"
+    return errno.errorcode.get(error.errno, str(error))
+for what in sys.argv[1:]:
+    kind, host, *port = what.split()
+    try:
+        if kind == "name":
+            found = {entry[4][0] for entry in socket.getaddrinfo(host, 80, type=socket.SOCK_STREAM)}
+            print(",".join(sorted(found)))
+            continue
+        family, _, _, _, to = socket.getaddrinfo(host, int(port[0]),
+            type=socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)[0]
+        s = socket.socket(family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
+        s.settimeout(6)
+        s.connect(to)
+        s.send(b"GET / HTTP/1.0\r\n\r\n" if kind == "tcp" else b"hello")
+        data = s.recv(4096)
+        print("ok", data.split(b"\r\n\r\n")[-1].decode().strip())
+    except OSError as error:
+        print(words(error))
+)py";
+
+FakeInternet* internet = nullptr;
+
+class EgressTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    server = new ServerProcess();
+    server->set_options({FakeInternet::dns_option(), "--pool-most=2", "--tick-ms=100"});
+    ASSERT_TRUE(server->start()) << server->log();
+    ASSERT_TRUE(server->wait_python()) << server->log();
+  }
+  static void TearDownTestSuite() { delete server; }
+
+  static Answer run(const std::string& policy) {
+    return server->call("POST", "/v1/microvms",
+                        json::object{{"image", "python"}, {"egress", policy}});
+  }
+  static std::string launch(const std::string& policy) {
+    const Answer made = run(policy);
+    EXPECT_EQ(made.status, 201) << made.text << server->log();
+    return made.text_of("id");
+  }
+  static std::vector<std::string> probe(const std::string& id, std::vector<std::string> what) {
+    json::array argv{"python3", "-c", kProbe};
+    for (std::string& one : what) argv.push_back(json::string(one));
+    const Answer answer = server->call("POST", "/v1/microvms/" + id + "/exec",
+                                       json::object{{"argv", argv}, {"timeoutMs", 60'000}});
+    EXPECT_EQ(answer.status, 200) << answer.text;
+    std::vector<std::string> lines;
+    std::string text = answer.text_of("stdout");
+    for (std::size_t end; (end = text.find('\n')) != std::string::npos; text.erase(0, end + 1))
+      lines.push_back(text.substr(0, end));
+    EXPECT_EQ(lines.size(), what.size()) << answer.text;
+    lines.resize(what.size());
+    return lines;
+  }
+  static std::string shell(const std::string& id, const std::string& command) {
+    return server
+        ->call("POST", "/v1/microvms/" + id + "/exec",
+               json::object{{"shell", command}, {"timeoutMs", 60'000}})
+        .text_of("stdout");
+  }
+  static void set_policy(const std::string& name, const std::string& text) {
+    const Answer set =
+        server->call("PUT", "/v1/egress-policies/" + name, json::parse(text).as_object());
+    ASSERT_EQ(set.status, 200) << set.text;
+  }
+  static void kill(const std::string& id) { server->call("DELETE", "/v1/microvms/" + id); }
+  static std::string log_of(const std::string& id) {
+    return server->call("GET", "/v1/microvms/" + id + "/egress").text;
+  }
+
+  static ServerProcess* server;
+};
+ServerProcess* EgressTest::server = nullptr;
+
+TEST_F(EgressTest, TheInternetIsReachedAndNothingPrivateIs) {
+  const std::string id = launch("INTERNET_EGRESS");
+  const auto reached =
+      probe(id, {"tcp 203.0.113.10 80", "tcp allowed.example 80", "udp 203.0.113.20 4000",
+                 "tcp 2001:db8:2::10 8080", "name allowed.example"});
+  EXPECT_EQ(reached[0], "ok I am 203.0.113.10");
+  EXPECT_THAT(reached[1], testing::StartsWith("ok I am"));
+  EXPECT_EQ(reached[2], "ok echo hello");
+  EXPECT_EQ(reached[3], "ok I am 2001:db8:2::10");
+  EXPECT_EQ(reached[4], "2001:db8:2::10,203.0.113.10");
+  const auto refused =
+      probe(id, {"tcp 10.5.5.5 80", "tcp 172.20.1.1 80", "tcp 192.168.7.7 80", "tcp 100.64.9.9 80",
+                 "tcp 169.254.169.254 80", "tcp fd00:5::5 80", "tcp fd00:ec2::254 80",
+                 "udp 10.5.5.5 4000", "name rebind.example", "name metadata.example",
+                 "tcp 198.51.100.2 22", "tcp 10.107.0.1 80", "name nothing.example"});
+  for (std::size_t i = 0; i < refused.size(); ++i) {
+    EXPECT_THAT(refused[i], testing::AnyOf("ECONNREFUSED", "EHOSTUNREACH", "EACCES", "EPERM",
+                                           "ENETUNREACH", "no such name"))
+        << i;
+  }
+  for (const char* address : {"10.5.5.5", "172.20.1.1", "192.168.7.7", "100.64.9.9",
+                              "169.254.169.254", "fd00:5::5", "fd00:ec2::254"})
+    EXPECT_FALSE(internet->has_arrived(std::string("tcp ") + address));
+  const std::string log = log_of(id);
+  for (const char* address : {"10.5.5.5", "169.254.169.254", "192.168.7.7", "rebind.example"})
+    EXPECT_THAT(log, HasSubstr(address));
+  kill(id);
+}
+
+TEST_F(EgressTest, WithoutEgressThereIsOnlyLoopback) {
+  const std::string id = launch("NO_EGRESS");
+  EXPECT_EQ(shell(id, "ls /sys/class/net"), "lo\n");
+  const auto refused = probe(id, {"tcp 203.0.113.10 80", "name allowed.example"});
+  EXPECT_EQ(refused[0], "ENETUNREACH");
+  EXPECT_EQ(refused[1], "no such name");
+  kill(id);
+}
+
+TEST_F(EgressTest, NamesDecideWhereAPolicyHasThem) {
+  set_policy("names", R"({"rules":[{"action":"allow","domain":"allowed.example"},
+                                   {"action":"allow","domain":"*.wild.example","ports":[8080]}]})");
+  const std::string id = launch("names");
+  // Nobody resolved it yet.
+  EXPECT_EQ(probe(id, {"tcp 203.0.113.10 80"})[0], "ECONNREFUSED");
+  const auto reached = probe(id, {"tcp allowed.example 80", "tcp deep.a.wild.example 8080"});
+  EXPECT_THAT(reached[0], testing::StartsWith("ok I am"));
+  EXPECT_EQ(reached[1], "ok I am 203.0.113.30");
+  const auto refused =
+      probe(id, {"tcp allowed.example 8080", "tcp deep.a.wild.example 80", "name other.example",
+                 "tcp 203.0.113.20 80", "udp 203.0.113.10 443", "udp 203.0.113.53 53"});
+  for (const std::string& one : refused)
+    EXPECT_THAT(one, testing::AnyOf("ECONNREFUSED", "EHOSTUNREACH", "EACCES", "no such name"));
+  // A denied name does not leave the host at all.
+  EXPECT_FALSE(internet->has_arrived("dns other.example"));
+  kill(id);
+}
+
+TEST_F(EgressTest, APolicyChangesWhileItRuns) {
+  set_policy("open", R"({"internet":true})");
+  const std::string id = launch("open");
+  EXPECT_EQ(probe(id, {"tcp 203.0.113.10 80"})[0], "ok I am 203.0.113.10");
+  // The connection is open when the policy changes, and is cut.
+  const Answer started = server->call(
+      "POST", "/v1/microvms/" + id + "/execs",
+      json::object{
+          {"shell",
+           "exec 3<>/dev/tcp/203.0.113.10/80; printf 'GET /stay HTTP/1.1\\r\\n\\r\\n' >&3; "
+           "read -r line <&3; echo started; while sleep 0.2; do echo x >&3 || exit 7; "
+           "done"}});
+  ASSERT_EQ(started.status / 100, 2) << started.text;
+  set_policy("open", R"({"rules":[{"action":"allow","cidr":"203.0.113.20"}]})");
+  EXPECT_EQ(probe(id, {"tcp 203.0.113.10 80"})[0], "ECONNREFUSED");
+  EXPECT_EQ(probe(id, {"tcp 203.0.113.20 80"})[0], "ok I am 203.0.113.20");
+  const Answer none =
+      server->call("PATCH", "/v1/microvms/" + id, json::object{{"egress", "NO_EGRESS"}});
+  EXPECT_EQ(none.status, 200) << none.text;
+  EXPECT_EQ(shell(id, "ls /sys/class/net"), "lo\n");
+  const Answer back =
+      server->call("PATCH", "/v1/microvms/" + id, json::object{{"egress", "INTERNET_EGRESS"}});
+  EXPECT_EQ(back.status, 200) << back.text;
+  EXPECT_EQ(probe(id, {"tcp 203.0.113.10 80"})[0], "ok I am 203.0.113.10");
+  kill(id);
+}
+
+TEST_F(EgressTest, ARunCannotWidenWhatItsTenantGetsAtMost) {
+  set_policy("lan", R"({"rules":[{"action":"allow","cidr":"192.168.7.0/24"}]})");
+  const std::string id = launch("lan");
+  EXPECT_EQ(probe(id, {"tcp 192.168.7.7 80"})[0], "ECONNREFUSED");
+  EXPECT_THAT(log_of(id), HasSubstr("maximum"));
+  kill(id);
+}
+
+TEST_F(EgressTest, TheNetworkSurvivesSuspendAndANewServer) {
+  const std::string id = launch("INTERNET_EGRESS");
+  EXPECT_EQ(probe(id, {"tcp 203.0.113.10 80"})[0], "ok I am 203.0.113.10");
+  EXPECT_EQ(server->call("POST", "/v1/microvms/" + id + "/suspend").status, 200);
+  EXPECT_EQ(server->call("POST", "/v1/check").text_of("ok"), "true");
+  EXPECT_EQ(probe(id, {"tcp 203.0.113.10 80", "tcp 10.5.5.5 80"}),
+            (std::vector<std::string>{"ok I am 203.0.113.10", "ECONNREFUSED"}));
+  // Reading it brings the last moment to the disk.
+  EXPECT_THAT(log_of(id), HasSubstr("10.5.5.5"));
+  server->kill_hard();
+  ASSERT_TRUE(server->start()) << server->log();
+  EXPECT_EQ(probe(id, {"tcp allowed.example 80"})[0].substr(0, 7), "ok I am");
+  EXPECT_THAT(log_of(id), HasSubstr("10.5.5.5"));
+  kill(id);
+  const Answer check = server->call("POST", "/v1/check");
+  EXPECT_EQ(check.text_of("ok"), "true") << check.text;
+}
+
+TEST_F(EgressTest, TheGuestReadsWhyItWasRefused) {
+  const std::string id = launch("INTERNET_EGRESS");
+  (void)probe(id, {"tcp 10.5.5.5 80"});
+  std::string seen;
+  for (int i = 0; i < 100 && seen.find("10.5.5.5") == std::string::npos; ++i)
+    seen = shell(id, "cat /run/firebreak/egress.json; sleep 0.1");
+  EXPECT_THAT(seen, HasSubstr("10.5.5.5"));
+  kill(id);
+}
+
+}  // namespace
+}  // namespace firebreak::testing_support
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const auto made = firebreak::testing_support::FakeInternet::enter();
+  if (!made) return 1;
+  firebreak::testing_support::internet = made.get();
+  return RUN_ALL_TESTS();
+}

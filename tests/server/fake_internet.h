@@ -1,0 +1,39 @@
+// An internet in network namespaces, for tests of egress: public and private addresses, metadata,
+// IPv6 twins, resolvers; and a "host" namespace in which the test and its servers live from then
+// on, so that nothing of this machine's own network is touched. Owned by the test program.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "base/fd.h"
+
+namespace firebreak::testing_support {
+
+class FakeInternet {
+ public:
+  // Moves the calling thread, and what it starts, into the host's namespace.
+  static std::unique_ptr<FakeInternet> enter();
+  ~FakeInternet();
+  FakeInternet(const FakeInternet&) = delete;
+  FakeInternet& operator=(const FakeInternet&) = delete;
+
+  // Option of a server that should ask this internet's resolver.
+  static std::string dns_option() { return "--dns-servers=198.51.100.1:53"; }
+  // What arrived there, one line each ("tcp 203.0.113.10 80 from ...", "dns name 1").
+  std::vector<std::string> arrived() const;
+  bool has_arrived(const std::string& beginning) const;
+
+ private:
+  FakeInternet() = default;
+  bool start(const std::string& script);
+
+  UniqueFd world_;
+  std::string log_;
+  pid_t pid_ = -1;
+};
+
+}  // namespace firebreak::testing_support

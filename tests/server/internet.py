@@ -1,0 +1,149 @@
+"""A small internet for tests: runs in a network namespace that has all its addresses. Every address
+answers HTTP on ports 80, 443, 853 and 8080 with its own address, echoes UDP on 7, 443 and 4000, and
+one resolver answers DNS. What arrived is written to a file, one line each.
+
+usage: internet.py LOGFILE        prints "ready" when everything listens"""
+
+import socket
+import socketserver
+import struct
+import sys
+import threading
+
+LOG = open(sys.argv[1], "a", buffering=1)
+V4 = {
+    "allowed.example": ["203.0.113.10"],
+    "other.example": ["203.0.113.20"],
+    "deep.a.wild.example": ["203.0.113.30"],
+    "cdn.example": ["203.0.113.10"],
+    "rebind.example": ["10.5.5.5"],
+    "mixed.example": ["203.0.113.10", "10.5.5.5"],
+    "metadata.example": ["169.254.169.254"],
+    "loopback.example": ["127.0.0.1"],
+    "host.example": ["198.51.100.2"],
+}
+V6 = {
+    "allowed.example": ["2001:db8:2::10"],
+    "rebind.example": ["fd00:5::5"],
+    "mapped.example": ["::ffff:10.5.5.5"],
+}
+
+
+def note(*words):
+    LOG.write(" ".join(str(word) for word in words) + "\n")
+
+
+class Web(socketserver.BaseRequestHandler):
+    def handle(self):
+        to = self.request.getsockname()
+        note("tcp", to[0], to[1], "from", self.client_address[0])
+        self.request.settimeout(30)
+        data = b""
+        try:
+            while b"\r\n\r\n" not in data:
+                more = self.request.recv(65536)
+                if not more:
+                    return
+                data += more
+            path = data.split()[1].decode()
+            if path.startswith("/bytes/"):
+                size = int(path[7:])
+                self.request.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+                block = b"x" * 65536
+                while size > 0:
+                    self.request.sendall(block[: min(size, len(block))])
+                    size -= len(block)
+                return
+            body = ("I am " + to[0] + "\n").encode()
+            head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body)
+            self.request.sendall(head + body)
+            if path == "/stay":
+                self.request.settimeout(120)
+                while self.request.recv(65536):
+                    self.request.sendall(b"still here\n")
+        except OSError as error:
+            note("tcp-end", to[0], to[1], type(error).__name__)
+
+
+class Udp(socketserver.BaseRequestHandler):
+    def handle(self):
+        data, sock = self.request
+        note("udp", sock.getsockname()[1], "from", self.client_address[0], data[:40])
+        sock.sendto(b"echo " + data, self.client_address)
+
+
+def names(question):
+    labels = []
+    at = 12
+    while question[at]:
+        labels.append(question[at + 1 : at + 1 + question[at]].decode())
+        at += 1 + question[at]
+    return ".".join(labels), at + 1
+
+
+class Dns(socketserver.BaseRequestHandler):
+    def handle(self):
+        data, sock = self.request
+        name, at = names(data)
+        kind = struct.unpack(">H", data[at : at + 2])[0]
+        note("dns", name.lower(), kind)
+        table = V4 if kind == 1 else V6 if kind == 28 else {}
+        known = name.lower() in V4 or name.lower() in V6
+        answers = b""
+        found = table.get(name.lower(), [])
+        for address in found:
+            raw = socket.inet_pton(socket.AF_INET if kind == 1 else socket.AF_INET6, address)
+            answers += b"\xc0\x0c" + struct.pack(">HHIH", kind, 1, 1, len(raw)) + raw
+        flags = 0x8180 if known else 0x8183
+        head = data[:2] + struct.pack(">HHHHH", flags, 1, len(found), 0, 0)
+        sock.sendto(head + data[12 : at + 4] + answers, self.client_address)
+
+
+class Tcp6(socketserver.ThreadingTCPServer):
+    address_family = socket.AF_INET6
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 512
+
+
+class Udp6(socketserver.ThreadingUDPServer):
+    address_family = socket.AF_INET6
+    daemon_threads = True
+
+
+class Udp4(socketserver.ThreadingUDPServer):
+    daemon_threads = True
+
+
+class Tcp4(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 512
+
+
+def serve(server):
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+
+def v6_only(cls):
+    class Only(cls):
+        def server_bind(self):
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            super().server_bind()
+
+    return Only
+
+
+for port in (80, 443, 853, 8080):
+    serve(Tcp4(("0.0.0.0", port), Web))
+    serve(v6_only(Tcp6)(("::", port), Web))
+# One socket for each: an answer must come from the address that was asked.
+for port in (7, 443, 4000):
+    for address in ("203.0.113.10", "203.0.113.20", "10.5.5.5", "192.168.7.7", "169.254.169.254"):
+        serve(Udp4((address, port), Udp))
+    for address in ("2001:db8:2::10", "fd00:5::5"):
+        serve(Udp6((address, port), Udp))
+serve(Udp4(("198.51.100.1", 53), Dns))
+serve(Udp4(("203.0.113.53", 53), Dns))  # a public resolver that is not ours
+print("ready", flush=True)
+threading.Event().wait()
