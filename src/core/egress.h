@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "core/address.h"
+#include "core/port_range.h"
 
 namespace firebreak::core {
 
@@ -17,12 +18,6 @@ enum class EgressAction { allow, deny };
 enum class EgressProtocol { any, tcp, udp, icmp };  // icmp: ICMP for IPv4, ICMPv6 for IPv6
 std::string_view to_string(EgressAction action);
 std::string_view to_string(EgressProtocol protocol);
-
-struct PortRange {
-  std::uint16_t first = 0;
-  std::uint16_t last = 0;
-  friend auto operator<=>(const PortRange&, const PortRange&) = default;
-};
 
 struct AnyTarget {
   friend auto operator<=>(const AnyTarget&, const AnyTarget&) = default;

@@ -72,8 +72,7 @@ Result<> read_answer(int fd) {
     if (got < 0) return fail_errno("the packet log");
     if (got < static_cast<ssize_t>(sizeof answer) || answer.header.nlmsg_type != NLMSG_ERROR)
       continue;
-    // The group is another socket's: we may change what is the network's, or the other socket could
-    // not have been opened.
+    // Not about rights: joining the group of connections needed them already.
     if (answer.error.error == -EPERM || answer.error.error == -EBUSY) {
       return fail(Code::conflict, "another program reads this namespace's packet log",
                   "NFLOG group " + std::to_string(kLogGroup));

@@ -18,6 +18,7 @@ class GuestStream final : public net::ByteStream {
     co_return Result<>();
   }
   void close() override { stream_->cancel(); }
+  bool quiet() const override { return stream_->quiet(); }
 
  private:
   std::unique_ptr<net::ChannelStream> stream_;

@@ -22,6 +22,9 @@ class ByteStream {
   virtual Task<Result<>> finish(Deadline deadline) = 0;
   // Both directions end now; pending reads and writes fail.
   virtual void close() = 0;
+  // Both directions are open and nothing waits to be read, as far as is known without asking: a
+  // connection that was kept for later can be used.
+  virtual bool quiet() const { return true; }
 };
 
 }  // namespace firebreak::net

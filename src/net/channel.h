@@ -42,6 +42,10 @@ class ChannelStream {
   Task<Result<>> write(std::string_view bytes, Deadline deadline);
   void finish();
   void cancel();
+  // Answered, open both ways, and nothing waits to be read.
+  bool quiet() const {
+    return head_ && incoming_.empty() && !ended_ && !closed_ && check_open().has_value();
+  }
 
  private:
   friend class Channel;

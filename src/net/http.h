@@ -22,6 +22,7 @@ struct HttpRequest {
   std::string authority;  // Host or :authority
   wire::Headers headers;  // names in lower case; no pseudo headers, no host
   int version = 1;        // 1 or 2
+  bool has_body = false;  // bytes may follow
   bool tls = false;
   std::string peer;  // address of the client
   std::string sni;   // server name asked for in TLS

@@ -32,6 +32,7 @@ HttpRequest make_request(wire::Http1Head head, const HttpPeer& peer) {
                       .authority = std::string(wire::find_header(head.headers, "host")),
                       .headers = std::move(head.headers),
                       .version = 1,
+                      .has_body = head.chunked || head.content_length.value_or(0) > 0,
                       .tls = peer.tls,
                       .peer = peer.address,
                       .sni = peer.sni};

@@ -139,12 +139,16 @@ class Http2Exchange : public HttpExchange {
   Task<Result<>> start(int status, wire::Headers headers, Deadline deadline) override;
   Task<Result<>> write(std::string_view bytes, Deadline deadline) override;
   Task<Result<>> finish(Deadline deadline, wire::Headers trailers) override;
+  Task<Result<>> reply(int status, wire::Headers headers, std::string body,
+                       Deadline deadline) override;
   Task<bool> wait_gone(Deadline deadline) override;
   Task<Result<std::unique_ptr<ByteStream>>> upgrade(wire::Headers, Deadline) override {
     co_return fail(Code::invalid, "HTTP/2 has no upgrade");
   }
 
  private:
+  Result<> begin(int status, wire::Headers headers, bool end);
+
   const std::shared_ptr<Http2Connection> connection_;
   const std::shared_ptr<Stream> stream_;
   AnswerPlan plan_;
@@ -172,16 +176,30 @@ Task<Result<std::string>> Http2Exchange::read(Deadline deadline) {
   co_return bytes;
 }
 
-Task<Result<>> Http2Exchange::start(int status, wire::Headers headers, Deadline) {
-  if (started_) co_return fail(Code::internal, "the request was already answered");
-  FB_CO_TRY_ASSIGN(plan_, plan_answer(stream_->request.method, status, std::move(headers)));
-  if (stream_->closed) co_return client_gone();
+Result<> Http2Exchange::begin(int status, wire::Headers headers, bool end) {
+  if (started_) return fail(Code::internal, "the request was already answered");
+  FB_TRY_ASSIGN(plan_, plan_answer(stream_->request.method, status, std::move(headers)));
+  if (stream_->closed) return client_gone();
+  plan_.bodyless = plan_.bodyless || end;
   wire::Headers all{{":status", std::to_string(status)}};
   std::ranges::move(plan_.headers, std::back_inserter(all));
-  FB_CO_TRY(connection_->session().respond(stream_->id, all, plan_.bodyless));
+  FB_TRY(connection_->session().respond(stream_->id, all, plan_.bodyless));
   started_ = true;
   connection_->flush();
-  co_return Result<>();
+  return {};
+}
+
+Task<Result<>> Http2Exchange::start(int status, wire::Headers headers, Deadline) {
+  co_return begin(status, std::move(headers), false);
+}
+
+// Without a body the head ends the stream: some clients (gRPC) tell the two apart.
+Task<Result<>> Http2Exchange::reply(int status, wire::Headers headers, std::string body,
+                                    Deadline deadline) {
+  if (!body.empty())
+    co_return co_await HttpExchange::reply(status, std::move(headers), std::move(body), deadline);
+  FB_CO_TRY(begin(status, std::move(headers), true));
+  co_return co_await finish(deadline, {});
 }
 
 Task<Result<>> Http2Exchange::write(std::string_view bytes, Deadline deadline) {
@@ -335,6 +353,7 @@ void Http2Connection::on_headers(wire::StreamId id, wire::Headers headers, bool 
   if (!request) return answer_badly(id, end, "400");
   auto stream = std::make_shared<Stream>(executor_, id);
   stream->request = *std::move(request);
+  stream->request.has_body = !end;
   stream->ended = end;
   streams_[id] = stream;
   spawn(handle(std::move(stream)), handlers_);

@@ -108,7 +108,8 @@ Task<void> Listener::serve(tcp::socket socket, HttpPeer peer) {
   connections.erase(connection->get());
 }
 
-// TLS if configured, and which of the two protocols the client speaks.
+// TLS if configured, and which of the two protocols the client speaks: by ALPN, or by how it
+// begins.
 Task<Result<std::shared_ptr<HttpConnection>>> Listener::begin(std::unique_ptr<ByteStream> stream,
                                                               HttpPeer peer) {
   struct Opening {
@@ -126,8 +127,11 @@ Task<Result<std::shared_ptr<HttpConnection>>> Listener::begin(std::unique_ptr<By
     const Deadline deadline = Deadline::in(service->limits.tls_timeout);
     FB_CO_TRY_ASSIGN(TlsStream secure, co_await tls->accept(std::move(stream), deadline));
     peer.sni = secure.sni;
-    auto make = secure.protocol == "h2" ? make_http2_connection : make_http1_connection;
-    co_return make(executor, std::move(secure.stream), service, std::move(peer), {});
+    if (!secure.protocol.empty()) {
+      auto make = secure.protocol == "h2" ? make_http2_connection : make_http1_connection;
+      co_return make(executor, std::move(secure.stream), service, std::move(peer), {});
+    }
+    stream = std::move(secure.stream);
   }
   const Deadline deadline = Deadline::in(service->limits.head_timeout);
   std::string received;

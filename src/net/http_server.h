@@ -1,4 +1,4 @@
-// Listens for HTTP/1.1 and HTTP/2 (by ALPN, or by prior knowledge on plain TCP) and runs a handler
+// Listens for HTTP/1.1 and HTTP/2 (by ALPN, or by prior knowledge) and runs a handler
 // for every request. Owned by whoever wires the program; one executor.
 #pragma once
 

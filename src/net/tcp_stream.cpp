@@ -29,7 +29,7 @@ struct Tcp : std::enable_shared_from_this<Tcp> {
   tcp::socket socket;
   Event readable;
   Event writable;
-  std::string buffer;                  // of the pending read
+  std::string buffer;                  // of the pending read; kept for the next
   std::size_t read_size = kSmallRead;  // an idle connection holds little, a busy one reads much
   std::string in;
   std::string out;  // of the pending write
@@ -42,7 +42,10 @@ struct Tcp : std::enable_shared_from_this<Tcp> {
 void Tcp::start_read() {
   if (reading) return;
   reading = true;
-  buffer.resize(read_size);
+  if (buffer.size() != read_size) {
+    buffer.resize(read_size);
+    buffer.shrink_to_fit();
+  }
   socket.async_read_some(
       asio::buffer(buffer), [self = shared_from_this()](error_code ec, std::size_t size) {
         self->reading = false;
@@ -51,10 +54,7 @@ void Tcp::start_read() {
         } else if (size < kSmallRead) {
           self->read_size = kSmallRead;
         }
-        self->buffer.resize(size);
-        if (self->buffer.capacity() > 4 * size) self->buffer.shrink_to_fit();
-        self->in = std::move(self->buffer);
-        self->buffer = {};
+        self->in.assign(self->buffer, 0, size);
         if (ec == asio::error::eof) {
           self->at_end = true;
         } else if (ec) {

@@ -126,6 +126,18 @@ UsageRow sample_usage(int n, const core::TenantId& tenant) {
                     .cpu_counter = base + 10}};
 }
 
+core::AccessToken sample_token(int n, const core::Microvm& microvm) {
+  return {
+      .id = core::TokenId("token-" + std::to_string(n)),
+      .tenant = microvm.tenant,
+      .microvm = microvm.id,
+      .kind = core::TokenKind::shell,
+      .ports = {.all = false, .ranges = {{80, 80}, {9000, static_cast<std::uint16_t>(9000 + n)}}},
+      .created = at(n),
+      .expires = at(n + 3600),
+      .revoked = at(n + 1)};
+}
+
 core::Microvm walk(Store& store, core::Microvm microvm, const std::vector<MicrovmState>& states) {
   for (MicrovmState state : states) {
     auto changed = store.change({.id = microvm.id,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "core/access_token.h"
 #include "core/model.h"
 
 namespace firebreak::store {
@@ -145,6 +146,17 @@ class Store {
   virtual Result<core::TenantUse> tenant_use(const core::TenantId& tenant) = 0;
   // Forgets TERMINATED ones older than that, with their events; their usage is kept. How many.
   virtual Result<std::uint64_t> forget_terminated(core::Time before) = 0;
+
+  // --- tokens of endpoints. They go with their microVM.
+  // Forgets those that expired before it was made. not_found: no such microVM of the tenant.
+  virtual Result<> create_token(const core::AccessToken& token) = 0;
+  virtual Result<std::vector<core::AccessToken>> list_tokens(const core::TenantId& tenant,
+                                                             const core::MicrovmId& microvm) = 0;
+  // not_found for one of another tenant or microVM; revoking twice keeps the first time.
+  virtual Result<> revoke_token(const core::TenantId& tenant, const core::MicrovmId& microvm,
+                                const core::TokenId& id, core::Time at) = 0;
+  // Revoked and not yet expired, of every tenant: what the endpoint must refuse.
+  virtual Result<std::vector<core::AccessToken>> revoked_tokens(core::Time now) = 0;
 
   // --- history and usage
   virtual Result<std::vector<core::Event>> events(const core::TenantId& tenant,

@@ -164,7 +164,26 @@ CREATE TABLE egress_policies (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
-constexpr std::array kMigrations{Migration{"first", kFirst}, Migration{"egress", kEgress}};
+// What was issued, not the tokens themselves; looked up when one is listed or revoked.
+constexpr std::string_view kAccessTokens = R"sql(
+CREATE TABLE access_tokens (
+  id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+  microvm TEXT NOT NULL REFERENCES microvms (id) ON DELETE CASCADE,
+  kind TEXT NOT NULL,
+  ports TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  expires INTEGER NOT NULL,
+  revoked INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX access_tokens_by_microvm ON access_tokens (microvm, created);
+CREATE INDEX access_tokens_by_tenant ON access_tokens (tenant);
+CREATE INDEX access_tokens_by_expiry ON access_tokens (expires);
+CREATE INDEX access_tokens_revoked ON access_tokens (expires) WHERE revoked IS NOT NULL;
+)sql";
+
+constexpr std::array kMigrations{Migration{"first", kFirst}, Migration{"egress", kEgress},
+                                 Migration{"access tokens", kAccessTokens}};
 
 constexpr std::string_view kJournal = R"sql(
 CREATE TABLE schema_migrations (

@@ -80,6 +80,14 @@ class SqliteStore final : public Store {
   Result<core::TenantUse> tenant_use(const core::TenantId& tenant) override;
   Result<std::uint64_t> forget_terminated(core::Time before) override;
 
+  // sqlite_tokens.cpp
+  Result<> create_token(const core::AccessToken& token) override;
+  Result<std::vector<core::AccessToken>> list_tokens(const core::TenantId& tenant,
+                                                     const core::MicrovmId& microvm) override;
+  Result<> revoke_token(const core::TenantId& tenant, const core::MicrovmId& microvm,
+                        const core::TokenId& id, core::Time at) override;
+  Result<std::vector<core::AccessToken>> revoked_tokens(core::Time now) override;
+
   // sqlite_history.cpp
   Result<std::vector<core::Event>> events(const core::TenantId& tenant,
                                           std::optional<core::MicrovmId> microvm,

@@ -1,0 +1,219 @@
+#include "ingress/proxy.h"
+
+#include <algorithm>
+#include <array>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+
+#include "base/sys.h"
+#include "ingress/endpoint_tokens.h"
+#include "ingress/shell.h"
+
+namespace firebreak::ingress {
+namespace {
+
+// How long a request is held while its microVM starts or comes back.
+constexpr std::chrono::seconds kWakeTime{120};
+constexpr std::chrono::seconds kConnectTime{30};
+constexpr std::chrono::seconds kReplyTime{30};
+constexpr std::chrono::seconds kSweepEvery{15};
+
+constexpr std::array<std::string_view, 4> kRepeatable{"GET", "HEAD", "OPTIONS", "DELETE"};
+
+constexpr std::string_view kNoAuth = "Request missing authentication";
+constexpr std::string_view kNoPort = "Access to port denied";
+constexpr std::string_view kBadRequest = "Bad request";
+constexpr std::string_view kTooMany = "Too many requests";
+
+class Counted {
+ public:
+  explicit Counted(std::size_t& count) : count_(count) { ++count_; }
+  ~Counted() { --count_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  std::size_t& count_;
+};
+
+// Hooks are for us to call. Where the application answers on the same port, only their paths are
+// closed.
+bool leads_to_hooks(const core::Hooks& hooks, std::uint16_t port, const std::string& target) {
+  if (!hooks.any() || hooks.port != port) return false;
+  return port != kDefaultPort || is_hook_path(target);
+}
+
+struct Way {
+  net::HttpExchange& client;
+  const Route& route;
+  std::string_view endpoint;
+  Visit& visit;
+  Backend& backend;
+  const EndpointLimits& limits;
+  std::uint16_t port;
+  const net::UpstreamRequest& request;
+};
+
+net::Task<Result<>> pass_http1(Way way) {
+  const bool repeatable = !way.request.has_body &&
+                          std::ranges::find(kRepeatable, way.request.method) != kRepeatable.end();
+  for (bool fresh = false;; fresh = true) {
+    FB_CO_TRY_ASSIGN(Taken taken, co_await way.backend.take(way.visit.agent(), way.port, fresh,
+                                                            Deadline::in(kConnectTime)));
+    Passage passage(way.client, way.route, way.endpoint, way.visit, way.backend, way.limits);
+    auto done = co_await taken.connection().begin(way.request, Deadline::in(kConnectTime));
+    if (done) done = co_await passage.run(taken.connection(), way.request.has_body);
+    // The application may have closed the connection just when it was used again.
+    if (!done && taken.reused() && repeatable && !way.client.started() &&
+        !co_await way.client.wait_gone(Deadline::in({})))
+      continue;
+    if (!done || !passage.switched()) co_return done;
+    co_return co_await passage.relay(taken.connection().take_stream());
+  }
+}
+
+net::Task<Result<>> pass_http2(Way way) {
+  FB_CO_TRY_ASSIGN(const auto connection, co_await way.backend.http2(way.visit.agent(), way.port,
+                                                                     Deadline::in(kConnectTime)));
+  FB_CO_TRY_ASSIGN(const auto server, connection->open(way.request));
+  Passage passage(way.client, way.route, way.endpoint, way.visit, way.backend, way.limits);
+  co_return co_await passage.run(*server, way.request.has_body);
+}
+
+}  // namespace
+
+struct Proxy::Shared {
+  explicit Shared(const net::asio::any_io_executor& executor)
+      : backends(executor), stop(executor) {}
+  Backends backends;
+  net::Event stop;
+  bool stopped = false;
+
+  static net::Task<void> sweep(std::shared_ptr<Shared> shared) {
+    while (!shared->stopped) {
+      (void)co_await shared->stop.wait(Deadline::in(kSweepEvery));
+      shared->backends.sweep();
+    }
+  }
+};
+
+Proxy::Proxy(const net::asio::any_io_executor& executor, Gate& gate, TokenChecker& tokens,
+             obs::Metrics& metrics, ProxyOptions options)
+    : gate_(gate),
+      tokens_(tokens),
+      metrics_(metrics),
+      options_(std::move(options)),
+      shared_(std::make_shared<Shared>(executor)) {
+  sys::random_bytes(std::as_writable_bytes(std::span(&id_prefix_, 1)));
+  metrics_.describe("firebreak_endpoint_requests_total", "counter",
+                    "Requests to endpoints, by what became of them.");
+  net::asio::co_spawn(executor, Shared::sweep(shared_), net::asio::detached);
+}
+
+Proxy::~Proxy() {
+  shared_->stopped = true;
+  shared_->stop.notify();
+}
+
+// A UUID's looks, unique within this server; no secret. Every request needs one.
+std::string Proxy::next_request_id() {
+  static constexpr std::string_view kDigits = "0123456789abcdef";
+  const std::uint64_t count = ++id_count_;
+  std::string id = "xxxxxxxx-xxxx-4xxx-8xxx-xxxxxxxxxxxx";
+  std::size_t digit = 0;
+  for (char& c : id) {
+    if (c != 'x') continue;
+    const std::uint64_t half = digit < 15 ? id_prefix_ : count;
+    c = kDigits[half >> (digit % 15 * 4) & 0xf];
+    ++digit;
+  }
+  return id;
+}
+
+std::expected<Proxy::Admitted, Proxy::Refusal> Proxy::admit(const net::HttpRequest& request) {
+  const auto refused = [](int status, std::string_view body) {
+    return std::unexpected(Refusal{status, body});
+  };
+  auto route = read_route(request, options_.domain);
+  if (!route)
+    return route.error().code == Code::denied ? refused(403, kNoAuth) : refused(400, kBadRequest);
+  const TokenClaims* claims = route->token.empty() ? nullptr : tokens_.check(route->token);
+  if (claims == nullptr) return refused(403, kNoAuth);
+  const auto place = gate_.find(claims->microvm);
+  // A token ends with its microVM.
+  if (!place || (route->style != Style::token && route->endpoint != place->endpoint.str()))
+    return refused(403, kNoAuth);
+  const bool shell = claims->kind == core::TokenKind::shell;
+  const std::uint16_t port = route->port.value_or(shell ? kShellPort : kDefaultPort);
+  if (!claims->ports.contains(port) || leads_to_hooks(place->hooks, port, route->target))
+    return refused(403, kNoPort);
+  Admitted admitted{.route = *std::move(route),
+                    .microvm = place->microvm,
+                    .endpoint = place->endpoint,
+                    .kind = claims->kind,
+                    .port = port,
+                    .limits = {}};
+  if (options_.limits_by_size) admitted.limits = EndpointLimits::of_size(place->memory_mib);
+  return admitted;
+}
+
+net::Task<Proxy::Refused> Proxy::serve(net::HttpExchange& exchange, const std::string& id) {
+  const auto admitted = admit(exchange.request());
+  if (!admitted) co_return admitted.error();
+  const auto backend = shared_->backends.of(admitted->microvm);
+  const EndpointLimits& limits = admitted->limits;
+  const Counted counted(backend->requests);
+  const std::size_t most = limits.requests_at_once == 0 ? kMaxRequests : limits.requests_at_once;
+  if (backend->requests > most ||
+      !backend->request_rate.take(limits.requests_per_second, Rate::Clock::now()))
+    co_return Refusal{429, kTooMany};
+
+  auto request = to_application(exchange.request(), admitted->route, id);
+  if (!request) co_return Refusal{400, kBadRequest};
+  // Held while the microVM starts or comes back; many who wait cause one resume.
+  const auto visit = co_await gate_.enter(admitted->microvm, Deadline::in(kWakeTime));
+  if (!visit) co_return Refusal{502, {}};
+  if (admitted->kind == core::TokenKind::shell)
+    co_return co_await serve_terminal(exchange, *admitted, **visit);
+
+  std::size_t size = request->target.size();
+  for (const auto& [name, value] : request->headers) size += name.size() + value.size() + 4;
+  (*visit)->count(size, 0);
+  Way way{exchange, admitted->route, admitted->endpoint.str(), **visit,
+          *backend, limits,          admitted->port,           *request};
+  const bool http2 = admitted->route.force_h2 && !admitted->route.websocket;
+  auto done = co_await (http2 ? pass_http2(way) : pass_http1(way));
+  if (!done && !exchange.started()) co_return Refusal{502, {}};
+  co_return std::nullopt;
+}
+
+net::Task<Proxy::Refused> Proxy::serve_terminal(net::HttpExchange& exchange,
+                                                const Admitted& admitted, Visit& visit) {
+  if (!admitted.route.websocket) co_return Refusal{502, {}};
+  auto served = co_await serve_shell(exchange, admitted.route, visit);
+  if (!served && !exchange.started()) co_return Refusal{502, {}};
+  co_return std::nullopt;
+}
+
+net::Task<void> Proxy::refuse(net::HttpExchange& exchange, const Refusal& refusal,
+                              const std::string& id) {
+  wire::Headers headers{{"x-amzn-requestid", id}, {"cache-control", "private, no-store"}};
+  if (!refusal.body.empty()) headers.push_back({"content-type", "text/plain"});
+  (void)co_await exchange.reply(refusal.status, std::move(headers), std::string(refusal.body),
+                                Deadline::in(kReplyTime));
+}
+
+net::Task<void> Proxy::handle(net::HttpExchange& exchange) {
+  const std::string id = next_request_id();
+  const Refused refused = co_await serve(exchange, id);
+  if (!refused) {
+    metrics_.add("firebreak_endpoint_requests_total", "result=\"passed\"");
+    co_return;
+  }
+  metrics_.add("firebreak_endpoint_requests_total",
+               obs::label("result", std::to_string(refused->status)));
+  co_await refuse(exchange, *refused, id);
+}
+
+}  // namespace firebreak::ingress

@@ -1,0 +1,68 @@
+// The endpoint: checks a request's token, wakes the microVM it names, and passes the request on to
+// a port of the guest, streamed both ways. Owned by the program; one executor.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "ingress/backends.h"
+#include "ingress/passage.h"
+#include "ingress/token_checker.h"
+#include "obs/metrics.h"
+
+namespace firebreak::ingress {
+
+struct ProxyOptions {
+  std::string domain;           // of host style; empty: off
+  bool limits_by_size = false;  // EndpointLimits::of_size for each microVM
+};
+
+class Proxy {
+ public:
+  Proxy(const net::asio::any_io_executor& executor, Gate& gate, TokenChecker& tokens,
+        obs::Metrics& metrics, ProxyOptions options);
+  ~Proxy();
+  Proxy(const Proxy&) = delete;
+  Proxy& operator=(const Proxy&) = delete;
+
+  // Answers a request of the endpoint's listener.
+  net::Task<void> handle(net::HttpExchange& exchange);
+
+ private:
+  // An answer that is the endpoint's own.
+  struct Refusal {
+    int status = 502;
+    std::string_view body;
+  };
+  using Refused = std::optional<Refusal>;
+  struct Admitted {
+    Route route;
+    core::MicrovmId microvm;
+    core::EndpointId endpoint;
+    core::TokenKind kind = core::TokenKind::endpoint;
+    std::uint16_t port = 0;
+    EndpointLimits limits;
+  };
+  struct Shared;  // with the task that sweeps
+
+  std::expected<Admitted, Refusal> admit(const net::HttpRequest& request);
+  net::Task<Refused> serve(net::HttpExchange& exchange, const std::string& id);
+  net::Task<Refused> serve_terminal(net::HttpExchange& exchange, const Admitted& admitted,
+                                    Visit& visit);
+  net::Task<void> refuse(net::HttpExchange& exchange, const Refusal& refusal,
+                         const std::string& id);
+  std::string next_request_id();
+
+  Gate& gate_;
+  TokenChecker& tokens_;
+  obs::Metrics& metrics_;
+  const ProxyOptions options_;
+  std::shared_ptr<Shared> shared_;
+  std::uint64_t id_prefix_ = 0;
+  std::uint64_t id_count_ = 0;
+};
+
+}  // namespace firebreak::ingress
