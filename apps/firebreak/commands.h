@@ -29,6 +29,7 @@ void add_microvm_commands(CLI::App& app, Common& common, std::vector<Command>& c
 void add_exec_commands(CLI::App& app, Common& common, std::vector<Command>& commands);
 void add_copy_command(CLI::App& app, Common& common, std::vector<Command>& commands);
 void add_shell_command(CLI::App& app, Common& common, std::vector<Command>& commands);
+void add_token_command(CLI::App& app, Common& common, std::vector<Command>& commands);
 void add_image_commands(CLI::App& app, Common& common, std::vector<Command>& commands);
 void add_check_command(CLI::App& app, Common& common, std::vector<Command>& commands);
 void add_egress_commands(CLI::App& app, Common& common, std::vector<Command>& commands);

@@ -37,6 +37,7 @@ int run(int argc, char** argv) {
   firebreak::cli::add_exec_commands(app, common, commands);
   firebreak::cli::add_copy_command(app, common, commands);
   firebreak::cli::add_shell_command(app, common, commands);
+  firebreak::cli::add_token_command(app, common, commands);
   firebreak::cli::add_image_commands(app, common, commands);
   firebreak::cli::add_egress_commands(app, common, commands);
   firebreak::cli::add_check_command(app, common, commands);

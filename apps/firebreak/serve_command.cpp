@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kFooter =
     R"(The first start makes the tenant 'default' and writes its keys to DATA-DIR/credentials.json (0600).
-When it serves it prints "listening on URL" and writes DATA-DIR/server.json. MicroVMs keep running
+When it serves it prints "listening on URL ENDPOINTURL" and writes DATA-DIR/server.json. MicroVMs keep running
 when the server ends, however it ends; the next one takes them over.
 
 Every option can also be set in the file given by --config (TOML: listen = "127.0.0.1:7070") or as
@@ -67,6 +67,22 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
   option("--tls-certificate", config.tls_certificate, "PEM file: serve the APIs over TLS",
          "FIREBREAK_TLS_CERTIFICATE");
   option("--tls-key", config.tls_key, "PEM file of its key", "FIREBREAK_TLS_KEY");
+  option("--endpoint-listen", config.endpoint_listen,
+         "Address of microVMs' endpoints, always TLS; port 0 picks one",
+         "FIREBREAK_ENDPOINT_LISTEN");
+  option("--endpoint-certificate", config.endpoint_certificate,
+         "PEM file for endpoints; default: a certificate of a local CA",
+         "FIREBREAK_ENDPOINT_CERTIFICATE");
+  option("--endpoint-key", config.endpoint_key, "PEM file of its key", "FIREBREAK_ENDPOINT_KEY");
+  option("--endpoint-host", config.endpoint_host,
+         "HOST or HOST:PORT that clients use for endpoints; default: the address listened on",
+         "FIREBREAK_ENDPOINT_HOST");
+  option("--endpoint-domain", config.endpoint_domain,
+         "Name endpoints {endpointId}.DOMAIN; DNS must lead *.DOMAIN here",
+         "FIREBREAK_ENDPOINT_DOMAIN");
+  option("--endpoint-limits", config.endpoint_limits,
+         "Limit requests and bandwidth of each endpoint by the microVM's size",
+         "FIREBREAK_ENDPOINT_LIMITS");
   option("--guest-dir", config.guest_dir, "Holds vmlinux, initramfs.cpio and base.ext4",
          "FIREBREAK_GUEST_DIR");
   option("--log-format", config.log_format, "text or json", "FIREBREAK_LOG_FORMAT")
@@ -99,6 +115,19 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
          "FIREBREAK_NETWORKS");
   option("--python-image", config.python_image, "Make the image 'python' when it is missing",
          "FIREBREAK_PYTHON_IMAGE");
+  option("--lambda-extensions", config.lambda_extensions,
+         "Lambda API: longer lives and shorter idle times than AWS allows",
+         "FIREBREAK_LAMBDA_EXTENSIONS");
+  option("--lambda-arm-alias", config.lambda_arm_alias,
+         "Lambda API: take ARM_64 as this host's architecture instead of refusing it",
+         "FIREBREAK_LAMBDA_ARM_ALIAS");
+  option("--aws-rates", config.aws_rates,
+         "Lambda API: calls a second per tenant, as RunMicrovm=5,SuspendMicrovm=2",
+         "FIREBREAK_AWS_RATES");
+  option("--object-quota-mib", config.object_quota_mib, "S3 API: what a tenant may keep",
+         "FIREBREAK_OBJECT_QUOTA_MIB");
+  option("--object-max-mib", config.object_max_mib, "S3 API: the largest object",
+         "FIREBREAK_OBJECT_MAX_MIB");
   option("--cgroup", config.cgroup, "Name of the parent cgroup", "FIREBREAK_CGROUP");
   option("--uid-first", config.uid_first, "First of the uids given to machines",
          "FIREBREAK_UID_FIRST");

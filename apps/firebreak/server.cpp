@@ -1,5 +1,6 @@
 #include "server.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "api/native/native_api.h"
+#include "aws_services.h"
 #include "base/sys.h"
 #include "base/text.h"
 #include "control/check.h"
@@ -23,6 +25,9 @@
 #include "control/supervisor.h"
 #include "egress/host_names.h"
 #include "egress/networks.h"
+#include "ingress/proxy.h"
+#include "ingress/supervisor_gate.h"
+#include "ingress/token_ring.h"
 #include "machine/host_probe.h"
 #include "machine/qemu/qemu_engine.h"
 #include "net/http_server.h"
@@ -79,6 +84,17 @@ control::ControlOptions options_of(const ServerConfig& config) {
   options.parallel_restores = std::max(2U, cpus);
   options.tick = std::chrono::milliseconds(config.tick_ms);
   return options;
+}
+
+// "HOST:PORT" or "[ADDRESS]:PORT" or "HOST"; nothing for an address that stands for all.
+std::string host_of(const std::string& address) {
+  std::string host = address;
+  if (host.starts_with('[')) {
+    host = host.substr(1, host.find(']') - 1);
+  } else if (const auto colon = host.rfind(':'); colon != std::string::npos) {
+    host.resize(colon);
+  }
+  return host == "0.0.0.0" || host == "::" ? "" : host;
 }
 
 obs::Level level_of(const std::string& name) {
@@ -186,8 +202,31 @@ class Server {
     FB_TRY_ASSIGN(auto policies, read_policies(config_.egress_policies));
     supervisor_->egress().set_common(std::move(policies));
     images_ = std::make_unique<control::Images>(*services_, supervisor_->pool(), paths.base_disk());
-    api_ = std::make_unique<api::NativeApi>(*supervisor_, *keys_, *images_,
+    FB_TRY_ASSIGN(ingress::TokenKeys keys,
+                  ingress::TokenKeys::load(config_.data_dir + "/endpoint.keys", clock_.now()));
+    tokens_ = std::make_unique<ingress::TokenRing>(*supervisor_, std::move(keys), pool_);
+    gate_ = std::make_unique<ingress::SupervisorGate>(*supervisor_);
+    proxy_ = std::make_unique<ingress::Proxy>(
+        io_.get_executor(), *gate_, tokens_->checker(), metrics_,
+        ingress::ProxyOptions{.domain = config_.endpoint_domain,
+                              .limits_by_size = config_.endpoint_limits});
+    api_ = std::make_unique<api::NativeApi>(*supervisor_, *keys_, *images_, *tokens_, endpoints_,
                                             [this](bool repair) { return check(repair); });
+    objects_ = std::make_unique<object::ObjectStore>(
+        config_.data_dir + "/objects",
+        object::ObjectLimits{.tenant_bytes = config_.object_quota_mib << 20,
+                             .object_bytes = config_.object_max_mib << 20},
+        clock_);
+    FB_TRY(objects_->load());
+    FB_TRY_ASSIGN(aws_, make_aws_api(config_, {.supervisor = *supervisor_,
+                                               .images = *images_,
+                                               .keys = *keys_,
+                                               .objects = *objects_,
+                                               .pool = pool_,
+                                               .tokens = *tokens_,
+                                               .endpoint = [this](const core::Microvm& microvm) {
+                                                 return endpoints_.of(microvm.endpoint);
+                                               }}));
     return {};
   }
 
@@ -217,6 +256,7 @@ class Server {
   Task<Result<>> start() {
     FB_CO_TRY(co_await first_start());
     FB_CO_TRY(co_await keys_->load());
+    FB_CO_TRY(co_await tokens_->load());
     FB_CO_TRY(co_await images_->recover());
     FB_CO_TRY(co_await supervisor_->start());
     if (config_.python_image) {
@@ -257,27 +297,65 @@ class Server {
     co_return Result<>();
   }
 
+  // One local CA for both listeners, made when either needs it.
+  Result<net::TlsFiles> local_certificate(std::string& ca_file) {
+    std::vector<std::string> names{"localhost", "127.0.0.1", "::1"};
+    const auto add = [&names](const std::string& name) {
+      if (!name.empty() && std::ranges::find(names, name) == names.end()) names.push_back(name);
+    };
+    add(host_of(config_.listen));
+    add(host_of(config_.endpoint_listen));
+    add(host_of(config_.endpoint_host));
+    add(config_.endpoint_domain);
+    if (!config_.endpoint_domain.empty()) add("*." + config_.endpoint_domain);
+    FB_TRY_ASSIGN(const net::LocalIdentity local,
+                  net::make_local_ca(config_.data_dir + "/tls", names));
+    ca_file = local.ca_file;
+    return local.server;
+  }
+
+  Result<> listen_endpoints(std::string& ca_file) {
+    net::TlsFiles tls{config_.endpoint_certificate, config_.endpoint_key};
+    if (config_.endpoint_certificate.empty()) {
+      FB_TRY_ASSIGN(tls, local_certificate(ca_file));
+    }
+    auto handler = [this](net::HttpExchange& exchange) { return proxy_->handle(exchange); };
+    FB_TRY_ASSIGN(
+        endpoint_listener_,
+        net::HttpServer::listen(io_.get_executor(), config_.endpoint_listen, tls, handler));
+    const std::string real = endpoint_listener_->address();
+    const std::string port = real.substr(real.rfind(':') + 1);
+    const std::string host = host_of(config_.endpoint_host);
+    if (host.empty()) {
+      endpoints_.authority = real;
+    } else {
+      const bool with_port = config_.endpoint_host.size() > host.size();
+      endpoints_.authority = with_port ? config_.endpoint_host : host + ":" + port;
+    }
+    if (!config_.endpoint_domain.empty())
+      endpoints_.domain = config_.endpoint_domain + (port == "443" ? "" : ":" + port);
+    return {};
+  }
+
   Result<> listen() {
-    std::optional<net::TlsFiles> tls;
     std::string ca_file;
+    FB_TRY(listen_endpoints(ca_file));
+    std::optional<net::TlsFiles> tls;
     if (!config_.tls_certificate.empty()) {
       tls = {config_.tls_certificate, config_.tls_key};
     } else if (config_.tls) {
-      FB_TRY_ASSIGN(
-          const net::LocalIdentity local,
-          net::make_local_ca(config_.data_dir + "/tls", {"localhost", "127.0.0.1", "::1"}));
-      tls = local.server;
-      ca_file = local.ca_file;
+      FB_TRY_ASSIGN(tls, local_certificate(ca_file));
     }
     auto handler = [this](net::HttpExchange& exchange) { return handle(exchange); };
     FB_TRY_ASSIGN(listener_,
                   net::HttpServer::listen(io_.get_executor(), config_.listen, tls, handler));
     const std::string url = (tls ? "https://" : "http://") + listener_->address();
-    json::object about{{"pid", ::getpid()}, {"url", url}};
+    const std::string endpoint_url = "https://" + endpoints_.authority;
+    json::object about{{"pid", ::getpid()}, {"url", url}, {"endpointUrl", endpoint_url}};
     if (!ca_file.empty()) about["caFile"] = ca_file;
     FB_TRY(
         sys::replace_file(config_.data_dir + "/server.json", json::serialize(about) + "\n", 0600));
-    std::cout << "listening on " << url << std::endl;
+    std::cout << "listening on " << url << " " << endpoint_url << std::endl;
     return {};
   }
 
@@ -285,7 +363,9 @@ class Server {
     const Deadline deadline = Deadline::in(std::chrono::seconds(30));
     auto target = net::parse_target(exchange.request().target);
     const std::string first = target && !target->segments.empty() ? target->segments[0] : "";
-    if (first == "v1") {
+    if (target && api::AwsApi::is_for(exchange.request(), *target)) {
+      co_await aws_->handle(exchange, *std::move(target));
+    } else if (first == "v1") {
       co_await api_->handle(exchange, *std::move(target));
     } else if (first == "healthz") {
       (void)co_await exchange.reply(200, {{"content-type", "application/json"}},
@@ -334,7 +414,9 @@ class Server {
   Task<void> stop() {
     log_.info("stopping");
     const Deadline deadline = Deadline::in(std::chrono::seconds(30));
-    if (listener_) co_await listener_->drain(Deadline::in(std::chrono::seconds(5)));
+    const Deadline drained = Deadline::in(std::chrono::seconds(5));
+    if (listener_) co_await listener_->drain(drained);
+    if (endpoint_listener_) co_await endpoint_listener_->drain(drained);
     co_await supervisor_->stop(deadline);
     if (networks_) (void)egress::remove_host_side(config_.data_dir);
     io_.stop();
@@ -358,8 +440,15 @@ class Server {
   std::optional<control::Services> services_;
   std::unique_ptr<control::Supervisor> supervisor_;
   std::unique_ptr<control::Images> images_;
+  std::unique_ptr<ingress::TokenRing> tokens_;
+  std::unique_ptr<ingress::SupervisorGate> gate_;
+  std::unique_ptr<ingress::Proxy> proxy_;
+  ingress::EndpointAddress endpoints_;
   std::unique_ptr<api::NativeApi> api_;
+  std::unique_ptr<object::ObjectStore> objects_;
+  std::unique_ptr<api::AwsApi> aws_;
   std::unique_ptr<net::HttpServer> listener_;
+  std::unique_ptr<net::HttpServer> endpoint_listener_;
 };
 
 }  // namespace

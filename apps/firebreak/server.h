@@ -19,6 +19,12 @@ struct ServerConfig {
   bool tls = false;  // with a certificate of the local CA, unless one is given
   std::string tls_certificate;
   std::string tls_key;
+  std::string endpoint_listen = "127.0.0.1:7443";
+  std::string endpoint_certificate;  // else one of the local CA
+  std::string endpoint_key;
+  std::string endpoint_host;     // what clients call it, with the port; else where it listens
+  std::string endpoint_domain;   // of host style; empty: path style
+  bool endpoint_limits = false;  // by size
   std::string log_format = "text";
   std::string log_level = "info";
   std::string cgroup = "firebreak";
@@ -34,7 +40,12 @@ struct ServerConfig {
   std::string egress_policies;  // JSON file of the operator's policies
   std::string dns_servers;      // instead of the host's
   bool networks = true;         // microVMs may have one, where the host can
-  bool python_image = true;     // make the image `python` when it is missing
+  bool python_image = true;  // make the image `python` when it is missing
+  bool lambda_extensions = false;
+  bool lambda_arm_alias = false;
+  std::string aws_rates;  // "RunMicrovm=5,SuspendMicrovm=2": calls a second per tenant
+  std::uint64_t object_quota_mib = 10240;
+  std::uint64_t object_max_mib = 5120;
 };
 
 // Returns when the server has ended after SIGTERM or SIGINT; the error says why it could not serve.

@@ -8,12 +8,45 @@
 #include "base/text.h"
 
 namespace firebreak::control {
+namespace {
+
+// Beside the log: pairs of position and Unix milliseconds.
+constexpr std::string_view kMarks = ".times";
+constexpr core::Seconds kMarkEvery{1};
+
+}  // namespace
+
+Result<> AppLog::mark(const core::MicrovmId& id, std::uint64_t position) {
+  const core::Time now = core::SystemClock().now();
+  core::Time& last = marked_[id];
+  if (now - last < kMarkEvery) return {};
+  last = now;
+  FB_TRY_ASSIGN(const UniqueFd file,
+                sys::open(path(id) + std::string(kMarks), O_WRONLY | O_CREAT | O_APPEND, 0600));
+  std::string entry;
+  put_u64(entry, position);
+  put_u64(entry, static_cast<std::uint64_t>(core::to_unix_ms(now)));
+  return sys::write_all(file.get(), entry);
+}
+
+Result<std::vector<AppLog::Mark>> AppLog::marks(const core::MicrovmId& id) const {
+  std::vector<Mark> marks;
+  const std::string file = path(id) + std::string(kMarks);
+  if (!sys::exists(file)) return marks;
+  FB_TRY_ASSIGN(const std::string bytes, sys::read_file(file, 2 * kMost));
+  for (std::size_t at = 0; at + 16 <= bytes.size(); at += 16) {
+    marks.push_back({get_u64(bytes.data() + at), core::from_unix_ms(static_cast<std::int64_t>(
+                                                     get_u64(bytes.data() + at + 8)))});
+  }
+  return marks;
+}
 
 Result<> AppLog::append(const core::MicrovmId& id, wire::FrameType type, std::string_view bytes) {
   FB_TRY(sys::mkdirs(directory_, 0700));
   FB_TRY_ASSIGN(const UniqueFd file, sys::open(path(id), O_WRONLY | O_CREAT | O_APPEND, 0600));
   FB_TRY_ASSIGN(const std::uint64_t size, sys::file_size(file.get()));
   if (full_.contains(id)) return {};
+  FB_TRY(mark(id, size));
   std::string frame;
   wire::put_frame(type, bytes, frame);
   if (size + frame.size() >= kMost) {
@@ -63,10 +96,13 @@ void AppLog::forget(core::Seconds older_than,
   for (const std::string& name : *names) {
     struct stat st{};
     const std::string file = directory_ + "/" + name;
-    if (lives(core::MicrovmId(name)) || ::stat(file.c_str(), &st) != 0) continue;
+    const core::MicrovmId id(name.ends_with(kMarks) ? name.substr(0, name.size() - kMarks.size())
+                                                    : name);
+    if (lives(id) || ::stat(file.c_str(), &st) != 0) continue;
     if (now - st.st_mtime <= older_than.count()) continue;
     ::unlink(file.c_str());
-    full_.erase(core::MicrovmId(name));
+    full_.erase(id);
+    marked_.erase(id);
   }
 }
 

@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/clock.h"
 #include "core/ids.h"
@@ -25,6 +27,13 @@ class AppLog {
   Result<> append(const core::MicrovmId& id, wire::FrameType type, std::string_view bytes);
   // Bytes of the file from a position on, whole frames or not; empty at the end.
   Result<std::string> read(const core::MicrovmId& id, std::uint64_t position) const;
+  // When it was printed, to the second: positions in the file, in order; what follows one was
+  // printed from its time on.
+  struct Mark {
+    std::uint64_t position = 0;
+    core::Time at{};
+  };
+  Result<std::vector<Mark>> marks(const core::MicrovmId& id) const;
   // How many bytes of output the file accounts for: where to go on after a restart.
   std::uint64_t offset(const core::MicrovmId& id) const;
   // Somebody's log has grown.
@@ -36,10 +45,12 @@ class AppLog {
 
  private:
   std::string path(const core::MicrovmId& id) const { return directory_ + "/" + id.str(); }
+  Result<> mark(const core::MicrovmId& id, std::uint64_t position);
 
   std::string directory_;
   net::Broadcast changed_;
   std::set<core::MicrovmId> full_;
+  std::map<core::MicrovmId, core::Time> marked_;  // when the last mark was set
 };
 
 }  // namespace firebreak::control

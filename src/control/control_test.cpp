@@ -132,6 +132,27 @@ TEST_F(Keys, ARevokedKeyIsRefusedAtOnceAndAfterARestart) {
   }
 }
 
+TEST_F(Keys, SessionsEndWithTheirTimeAndWithTheirKey) {
+  const core::Tenant a = tenant("a");
+  const IssuedKey issued = issue(a.id);
+  const Caller caller{a, issued.key, {}};
+  auto session = ring_->issue_session(caller, "role", "name", core::Seconds(900));
+  ASSERT_TRUE(session);
+  auto signer = ring_->signer(session->access_key_id, session->token);
+  ASSERT_TRUE(signer);
+  EXPECT_EQ(signer->secret, session->secret_access_key);
+  EXPECT_EQ(signer->caller.tenant.id, a.id);
+  EXPECT_EQ(signer->caller.session, "role/name");
+  // The token belongs to its id, and neither goes alone.
+  EXPECT_EQ(ring_->signer(session->access_key_id).error().code, Code::unauthenticated);
+  EXPECT_EQ(ring_->signer("ASIAOTHER", session->token).error().code, Code::unauthenticated);
+  EXPECT_EQ(ring_->signer(session->access_key_id, "bm8=").error().code, Code::unauthenticated);
+  auto ended = ring_->issue_session(caller, "role", "name", core::Seconds(-1));
+  EXPECT_EQ(ring_->signer(ended->access_key_id, ended->token).error().code, Code::denied);
+  ASSERT_TRUE(run(ring_->revoke(a.id, issued.key.id)));
+  EXPECT_EQ(ring_->signer(session->access_key_id, session->token).error().code, Code::denied);
+}
+
 TEST_F(Keys, AForeignKeyCannotBeRevoked) {
   const core::Tenant a = tenant("a");
   const core::Tenant b = tenant("b");
@@ -261,17 +282,32 @@ TEST_F(AppLogTest, IsBoundedAndSaysSoOnce) {
   EXPECT_THAT(frames(b_), ElementsAre("1:others go on"));
 }
 
+TEST_F(AppLogTest, RemembersWhenThingsWerePrinted) {
+  EXPECT_THAT(log_.marks(a_).value(), IsEmpty());
+  const core::Time before = core::SystemClock().now();
+  ASSERT_TRUE(log_.append(a_, wire::FrameType::out, "one\n"));
+  ASSERT_TRUE(log_.append(a_, wire::FrameType::out, "two\n"));
+  const auto marks = log_.marks(a_).value();
+  ASSERT_FALSE(marks.empty());
+  EXPECT_EQ(marks[0].position, 0U);
+  EXPECT_GE(marks[0].at, before);
+  EXPECT_LE(marks[0].at, core::SystemClock().now());
+}
+
 TEST_F(AppLogTest, ForgetsOldFilesOfTheGone) {
   ASSERT_TRUE(log_.append(a_, wire::FrameType::out, "a"));
   ASSERT_TRUE(log_.append(b_, wire::FrameType::out, "b"));
   const core::MicrovmId fresh(std::string("microvm-fresh"));
   ASSERT_TRUE(log_.append(fresh, wire::FrameType::out, "c"));
   const auto hour_ago = std::filesystem::file_time_type::clock::now() - 1h;
-  for (const char* name : {"/logs/microvm-a", "/logs/microvm-b"})
+  for (const char* name :
+       {"/logs/microvm-a", "/logs/microvm-b", "/logs/microvm-a.times", "/logs/microvm-b.times"})
     std::filesystem::last_write_time(dir_ + name, hour_ago);
   log_.forget(core::Seconds(600), [&](const core::MicrovmId& id) { return id == b_; });
   EXPECT_THAT(frames(a_), IsEmpty());
+  EXPECT_THAT(log_.marks(a_).value(), IsEmpty());
   EXPECT_THAT(frames(b_), ElementsAre("1:b")) << "it lives";
+  EXPECT_EQ(log_.marks(b_).value().size(), 1U);
   EXPECT_THAT(frames(fresh), ElementsAre("1:c")) << "it is young";
 }
 

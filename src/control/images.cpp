@@ -211,12 +211,36 @@ net::Task<Result<>> Images::remove(core::TenantId tenant, std::string name_or_id
   for (const core::ImageVersion& version : all) co_await pool_.drop(version);
   FB_CO_TRY(co_await services_.db.run(
       [&image](store::Store& store) { return store.remove_image(image.id); }));
-  for (const core::ImageVersion& version : all) {
-    if (version.snapshot.empty()) continue;
-    co_await services_.catalogue.release(version.snapshot);
-    (void)co_await services_.engine.remove_snapshot(services_.catalogue.directory(version.snapshot),
-                                                    deadline);
-  }
+  for (const core::ImageVersion& version : all) co_await forget_snapshot(version, deadline);
+  co_return Result<>();
+}
+
+net::Task<void> Images::forget_snapshot(const core::ImageVersion& version, Deadline deadline) {
+  if (version.snapshot.empty()) co_return;
+  co_await services_.catalogue.release(version.snapshot);
+  (void)co_await services_.engine.remove_snapshot(services_.catalogue.directory(version.snapshot),
+                                                  deadline);
+}
+
+net::Task<Result<>> Images::remove_version(core::Image image, core::ImageVersion version,
+                                           Deadline deadline) {
+  FB_CO_TRY(co_await services_.db.run([&](store::Store& store) -> Result<> {
+    FB_TRY_ASSIGN(const auto all, store.list_versions(image.id));
+    if (all.size() < 2)
+      return fail(Code::conflict, "the last version of image " + image.name +
+                                      " cannot be removed; remove the image");
+    FB_TRY_ASSIGN(const auto live, store.live_microvms());
+    for (const core::Microvm& microvm : live) {
+      if (microvm.image == image.id && microvm.image_version == version.number)
+        return fail(Code::conflict, "version " + core::version_text(version.number) + " of image " +
+                                        image.name +
+                                        " cannot be removed: microVMs of it live; terminate them "
+                                        "first");
+    }
+    return store.remove_version(image.id, version.number);
+  }));
+  co_await pool_.drop(version);
+  co_await forget_snapshot(version, deadline);
   co_return Result<>();
 }
 

@@ -44,10 +44,15 @@ class Images {
   net::Task<Result<std::vector<core::ImageVersion>>> versions(const core::Image& image);
   // Code::denied for an image of the system; Code::conflict while microVMs of it live.
   net::Task<Result<>> remove(core::TenantId tenant, std::string name_or_id, Deadline deadline);
+  // Code::conflict for the last one, and while microVMs of it live.
+  net::Task<Result<>> remove_version(core::Image image, core::ImageVersion version,
+                                     Deadline deadline);
 
  private:
   net::Task<Result<>> validate(std::shared_ptr<machine::Snapshot> snapshot, core::Hooks hooks,
                                std::string machine_id, Deadline deadline);
+  // Its snapshot; the record is gone already.
+  net::Task<void> forget_snapshot(const core::ImageVersion& version, Deadline deadline);
   net::Task<Result<>> write(core::Image& image, core::ImageVersion& version, bool is_new);
 
   Services& services_;

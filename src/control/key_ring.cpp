@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/json.h"
 #include "base/sys.h"
 
 namespace firebreak::control {
@@ -11,6 +12,10 @@ Error unknown_key() {
   return {Code::unauthenticated,
           "the API key is missing, wrong or revoked; pass one as 'Authorization: Bearer KEY'",
           {}};
+}
+
+Error unknown_access_key() {
+  return {Code::unauthenticated, "the access key is not known or was revoked", {}};
 }
 
 }  // namespace
@@ -36,16 +41,52 @@ Result<Caller> KeyRing::authenticate(std::string_view api_key) const {
   if (at == by_hash_.end()) return std::unexpected(unknown_key());
   const core::Key& key = keys_.at(at->second);
   if (key.revoked) return std::unexpected(unknown_key());
-  return Caller{tenants_.at(key.tenant), key};
+  return Caller{tenants_.at(key.tenant), key, {}};
 }
 
-Result<KeyRing::Signer> KeyRing::signer(const std::string& access_key_id) const {
+Result<KeyRing::Signer> KeyRing::signer(const std::string& access_key_id,
+                                        const std::string& token) const {
+  if (!token.empty()) return session_signer(access_key_id, token);
   auto at = keys_.find(core::KeyId(access_key_id));
-  if (at == keys_.end() || at->second.revoked) {
-    return fail(Code::unauthenticated, "the access key is not known or was revoked");
-  }
+  if (at == keys_.end() || at->second.revoked) return std::unexpected(unknown_access_key());
   FB_TRY_ASSIGN(std::string secret, wire::unseal(master_, at->second.sealed_secret, access_key_id));
-  return Signer{{tenants_.at(at->second.tenant), at->second}, std::move(secret)};
+  return Signer{{tenants_.at(at->second.tenant), at->second, {}}, std::move(secret)};
+}
+
+Result<KeyRing::Signer> KeyRing::session_signer(const std::string& access_key_id,
+                                                const std::string& token) const {
+  const auto sealed = wire::from_base64(token);
+  auto text = sealed ? wire::unseal(master_, *sealed, access_key_id)
+                     : std::unexpected(unknown_access_key());
+  if (!text) return std::unexpected(unknown_access_key());
+  FB_TRY_ASSIGN(const json::object object, parse_json_object(*text));
+  JsonReader reader(object);
+  const core::KeyId parent(reader.string("key"));
+  std::string secret = reader.string("secret");
+  std::string session = reader.string("session");
+  const core::Time expires = core::from_unix_ms(reader.i64("expires"));
+  FB_TRY(reader.result());
+  auto at = keys_.find(parent);
+  if (at == keys_.end() || at->second.revoked || clock_.now() >= expires)
+    return fail(Code::denied, "the session has ended");
+  return Signer{{tenants_.at(at->second.tenant), at->second, std::move(session)},
+                std::move(secret)};
+}
+
+Result<SessionKey> KeyRing::issue_session(const Caller& caller, const std::string& role,
+                                          const std::string& name, core::Seconds life) const {
+  SessionKey session{.access_key_id = "ASIA" + wire::random_base32(16),
+                     .secret_access_key = wire::random_base64url(30),
+                     .token = {},
+                     .expires = clock_.now() + life};
+  const json::object text{{"key", caller.key.id.str()},
+                          {"secret", session.secret_access_key},
+                          {"session", role + "/" + name},
+                          {"expires", core::to_unix_ms(session.expires)}};
+  FB_TRY_ASSIGN(const std::string sealed,
+                wire::seal(master_, json::serialize(text), session.access_key_id));
+  session.token = wire::base64(sealed);
+  return session;
 }
 
 const core::Tenant* KeyRing::tenant(const core::TenantId& id) const {

@@ -23,6 +23,15 @@ struct IssuedKey {
 struct Caller {
   core::Tenant tenant;
   core::Key key;
+  std::string session;  // "ROLE/NAME" of short-lived credentials, made with `key`
+};
+
+// Credentials with an end. Nothing about them is stored: the token says all, sealed.
+struct SessionKey {
+  std::string access_key_id;
+  std::string secret_access_key;
+  std::string token;
+  core::Time expires{};
 };
 
 class KeyRing {
@@ -39,7 +48,11 @@ class KeyRing {
     Caller caller;
     std::string secret;
   };
-  Result<Signer> signer(const std::string& access_key_id) const;
+  // With a session token: short-lived ones. Code::denied when those have ended, or the key that
+  // made them was revoked.
+  Result<Signer> signer(const std::string& access_key_id, const std::string& token = {}) const;
+  Result<SessionKey> issue_session(const Caller& caller, const std::string& role,
+                                   const std::string& name, core::Seconds life) const;
 
   const core::Tenant* tenant(const core::TenantId& id) const;
   std::vector<core::Tenant> tenants() const;
@@ -51,6 +64,8 @@ class KeyRing {
   net::Task<Result<>> revoke(core::TenantId tenant, core::KeyId id);
 
  private:
+  Result<Signer> session_signer(const std::string& access_key_id, const std::string& token) const;
+
   store::Database& db_;
   const core::Clock& clock_;
   wire::SealingKey master_;

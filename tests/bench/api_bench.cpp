@@ -4,6 +4,8 @@
 #include <thread>
 
 #include "server/server_process.h"
+#include "wire/crypto.h"
+#include "wire/sigv4.h"
 
 namespace firebreak::bench {
 namespace {
@@ -100,6 +102,48 @@ Result<> bench_network(Report& report, ServerProcess& server, int count) {
   return {};
 }
 
+// RunMicrovm until GetMicrovm says RUNNING, as a client of AWS waits.
+Result<> bench_lambda(Report& report, ServerProcess& server, int count) {
+  Samples runs;
+  for (int i = 0; i < count; ++i) {
+    FB_TRY(wait_for_clone(server));
+    const Timer timer;
+    const Answer made = server.call_signed("POST", "/2025-09-09/microvms",
+                                           json::object{{"imageIdentifier", "python"}});
+    if (made.status != 200) return fail(Code::internal, "RunMicrovm: " + made.text);
+    const std::string id = made.text_of("microvmId");
+    Answer now = made;
+    while (now.text_of("state") == "PENDING")
+      now = server.call_signed("GET", "/2025-09-09/microvms/" + id);
+    if (now.text_of("state") != "RUNNING") return fail(Code::internal, "GetMicrovm: " + now.text);
+    runs.add(timer.ms());
+    server.call("DELETE", "/v1/microvms/" + id);
+  }
+  report.time("lambda_run", runs);
+  return {};
+}
+
+// On one core; the secret is there already.
+void bench_signatures(Report& report) {
+  const wire::Headers unsigned_headers{{"x-amz-date", "20260101T000000Z"},
+                                       {"content-type", "application/json"}};
+  wire::Headers headers = unsigned_headers;
+  headers.push_back({"authorization",
+                     "AWS4-HMAC-SHA256 Credential=AKIA/20260101/local-1/lambda/aws4_request, "
+                     "SignedHeaders=content-type;host;x-amz-date, Signature=" +
+                         std::string(64, '0')});
+  const wire::SigV4Request request{"POST", "/2025-09-09/microvms", "127.0.0.1:7070", headers};
+  const std::string hash = wire::sha256_hex("{}");
+  constexpr int kCount = 20'000;
+  int read = 0;
+  const Timer timer;
+  for (int i = 0; i < kCount; ++i) {
+    const auto claim = wire::read_sigv4(request);
+    if (claim && !wire::check_sigv4(request, *claim, "secret", hash, claim->signed_at)) ++read;
+  }
+  report.value("sigv4_verifications", read / timer.ms() * 1000, "per second");
+}
+
 Result<> bench_burst(Report& report, ServerProcess& server, int burst) {
   std::vector<std::thread> clients;
   std::vector<double> times(static_cast<std::size_t>(burst), -1);
@@ -139,6 +183,8 @@ Result<> bench_api(Report& report, int count, int burst) {
     return fail(Code::internal, "the server did not start", server.log());
   FB_TRY(bench_pool(report, server, count));
   FB_TRY(bench_network(report, server, count));
+  FB_TRY(bench_lambda(report, server, count));
+  bench_signatures(report);
   server.stop();
   server.set_options({"--pool-least=0", "--pool-most=0"});
   if (!server.start()) return fail(Code::internal, "the server did not start", server.log());

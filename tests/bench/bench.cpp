@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "bench/api_bench.h"
 #include "bench/commands.h"
+#include "bench/endpoint_bench.h"
 #include "bench/engine_bench.h"
 #include "bench/peers_bench.h"
 
@@ -59,6 +60,8 @@ Task<Result<>> measure(Report& report, bool quick) {
   FB_CO_TRY(co_await bench_lifecycle(report, snapshot, "", quick ? 5 : 20));
   FB_CO_TRY(co_await bench_exec(report, snapshot, quick ? 5 : 30));
   FB_CO_TRY(bench_api(report, quick ? 5 : 20, quick ? 0 : 100));
+  FB_CO_TRY(bench_endpoint(report, quick ? 5 : 20));
+  FB_CO_TRY(bench_proxy(report, quick ? 5000 : 50000));
   if (quick) co_return Result<>();
   FB_CO_TRY(co_await bench_channel(report, snapshot));
   FB_CO_TRY(co_await bench_cold_boot(report, 3));
@@ -72,6 +75,8 @@ void check_requirements(Report& report, bool quick) {
   report.note("");
   report.require("parked_launch / qemu_floor", report.p50("parked_launch") / floor, 0.3);
   report.require("restore / qemu_floor", report.p50("restore") / floor, 4);
+  report.require("lambda_run / api_launch_pool",
+                 report.p50("lambda_run") / report.p50("api_launch_pool"), 1.2);
   report.require("resume / qemu_floor", report.p50("resume") / floor, 5);
   report.require("(suspend - one fsync) / qemu_floor",
                  (report.p50("suspend") - report.p50("fsync_4mb")) / floor, 1.5);

@@ -19,6 +19,8 @@
 #include "machine/cgroup.h"
 #include "machine/inventory.h"
 #include "net/http_client.h"
+#include "wire/crypto.h"
+#include "wire/sigv4.h"
 
 extern char** environ;  // NOLINT
 
@@ -124,10 +126,11 @@ std::string ServerProcess::program() {
 bool ServerProcess::start() {
   const std::string guest = environment_or_die("FIREBREAK_GUEST_DIR");
   const auto uid = 710000 + (::getpid() % 4096) * 256;
-  std::vector<std::string> words{program(),     "serve",       "--data-dir",   data_dir_,
-                                 "--listen",    "127.0.0.1:0", "--guest-dir",  guest,
-                                 "--cgroup",    cgroup_,       "--uid-first",  std::to_string(uid),
-                                 "--uid-count", "256",         "--log-format", "json"};
+  std::vector<std::string> words{
+      program(),     "serve",        "--data-dir",  data_dir_,           "--listen",
+      "127.0.0.1:0", "--guest-dir",  guest,         "--endpoint-listen", "127.0.0.1:0",
+      "--cgroup",    cgroup_,        "--uid-first", std::to_string(uid), "--uid-count",
+      "256",         "--log-format", "json"};
   words.insert(words.end(), options_.begin(), options_.end());
   auto pipe = sys::pipe();
   auto log = sys::open(data_dir_ + "/server.log", O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -154,6 +157,8 @@ bool ServerProcess::start() {
     return false;
   }
   url_ = text.substr(kPrefix.size(), text.find_first_of(" \n", kPrefix.size()) - kPrefix.size());
+  const auto space = text.find(' ', kPrefix.size());
+  endpoint_url_ = text.substr(space + 1, text.find('\n') - space - 1);
   return true;
 }
 
@@ -211,6 +216,37 @@ Answer ServerProcess::call_as(const std::string& api_key, const std::string& met
     call.headers.push_back({"content-type", "application/json"});
     call.body = json::serialize(*body);
   }
+  return send(call);
+}
+
+Answer ServerProcess::call_signed(const std::string& method, const std::string& path,
+                                  std::optional<json::object> body) {
+  net::HttpCall call{
+      .method = method, .target = path, .host = url_.substr(7), .headers = {}, .body = {}};
+  if (body) call.body = json::serialize(*body);
+  const json::value keys =
+      json::parse(sys::read_file(data_dir_ + "/credentials.json").value_or("{}"));
+  wire::SigV4Claim claim;
+  claim.timestamp = wire::amz_date(std::time(nullptr));
+  claim.date = claim.timestamp.substr(0, 8);
+  claim.region = "test-1";
+  claim.service = "lambda";
+  claim.signed_headers = {"host", "x-amz-date"};
+  call.headers.push_back({"x-amz-date", claim.timestamp});
+  const wire::SigV4Request request{call.method, call.target, call.host, call.headers};
+  const std::string canonical =
+      wire::sigv4_canonical_request(request, claim, wire::sha256_hex(call.body));
+  const std::string signature = wire::sigv4_signature(
+      wire::sigv4_signing_key(std::string_view(keys.at("secretAccessKey").as_string()), claim),
+      wire::sigv4_string_to_sign(claim, canonical));
+  call.headers.push_back(
+      {"authorization",
+       "AWS4-HMAC-SHA256 Credential=" + std::string(keys.at("accessKeyId").as_string()) + "/" +
+           claim.scope() + ", SignedHeaders=host;x-amz-date, Signature=" + signature});
+  return send(call);
+}
+
+Answer ServerProcess::send(const net::HttpCall& call) {
   net::asio::io_context io(1);
   Result<net::HttpReply> reply = fail(Code::internal, "not run");
   net::asio::co_spawn(io, exchange(url_, call),

@@ -11,6 +11,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "net/http_client.h"
 
 namespace firebreak::testing_support {
 
@@ -50,6 +51,9 @@ class ServerProcess {
               std::optional<json::object> body = std::nullopt);
   Answer call_as(const std::string& api_key, const std::string& method, const std::string& path,
                  std::optional<json::object> body = std::nullopt);
+  // Signed with SigV4 for the service `lambda`, with the first key.
+  Answer call_signed(const std::string& method, const std::string& path,
+                     std::optional<json::object> body = std::nullopt);
   // Sends a call and goes away after the time, without waiting for the answer.
   void call_and_leave(const std::string& path, const json::object& body,
                       std::chrono::milliseconds after);
@@ -70,15 +74,20 @@ class ServerProcess {
 
   const std::string& data_dir() const { return data_dir_; }
   const std::string& url() const { return url_; }
+  const std::string& endpoint_url() const { return endpoint_url_; }
+  std::string ca_file() const { return data_dir_ + "/tls/ca.pem"; }
   std::string api_key() const;
   std::string log() const;
 
  private:
+  Answer send(const net::HttpCall& call);
+
   std::string data_dir_;
   std::string cgroup_;
   std::vector<std::string> options_;
   std::string fault_;
   std::string url_;
+  std::string endpoint_url_;
   pid_t pid_ = -1;
 };
 

@@ -231,7 +231,7 @@ TEST(MicrovmJson, ShowsNoSecretsAndSaysWhatIsAbsent) {
   microvm.payload = "secret-payload";
   microvm.client_token = "secret-token";
   microvm.state = core::MicrovmState::running;
-  const json::object object = to_json(microvm);
+  const json::object object = to_json(microvm, {.authority = "127.0.0.1:7443", .domain = ""});
   EXPECT_EQ(object.at("state").as_string(), "RUNNING");
   EXPECT_EQ(object.at("imageVersion").as_string(), "1.0");
   for (const char* name : {"suspendedAt", "terminatedAt", "idle", "maxDurationSeconds"})

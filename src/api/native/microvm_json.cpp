@@ -32,7 +32,7 @@ json::object to_json(const core::IdlePolicy& policy) {
           {"rule", to_string(policy.rule)}};
 }
 
-json::object to_json(const core::Microvm& m) {
+json::object to_json(const core::Microvm& m, const ingress::EndpointAddress& endpoints) {
   json::object tags;
   for (const auto& [key, value] : m.tags) tags[key] = value;
   json::object object{
@@ -41,6 +41,7 @@ json::object to_json(const core::Microvm& m) {
       {"image", m.image_name},
       {"imageVersion", core::version_text(m.image_version)},
       {"memoryMib", m.memory_mib},
+      {"endpoint", endpoints.of(m.endpoint)},
       {"endpointId", m.endpoint.str()},
       {"egress", m.egress},
       {"startedAt", core::to_unix_ms(m.started)},

@@ -3,10 +3,11 @@
 
 #include "base/json.h"
 #include "control/supervisor.h"
+#include "ingress/endpoint_address.h"
 
 namespace firebreak::api {
 
-json::object to_json(const core::Microvm& microvm);
+json::object to_json(const core::Microvm& microvm, const ingress::EndpointAddress& endpoints);
 json::object to_json(const core::IdlePolicy& policy);
 json::object to_json(const core::Usage& usage);
 json::object to_json(const core::Event& event);

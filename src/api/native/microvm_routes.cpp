@@ -6,6 +6,8 @@
 namespace firebreak::api {
 namespace {
 
+using Names = ingress::EndpointAddress;
+
 core::MicrovmId id_of(const Call& call) {
   return core::MicrovmId(call.param("id"));
 }
@@ -80,7 +82,8 @@ Result<store::MicrovmFilter> parse_filter(const Call& call) {
   return filter;
 }
 
-net::Task<Result<>> run_microvm(control::Supervisor& supervisor, Call& call) {
+net::Task<Result<>> run_microvm(control::Supervisor& supervisor, const Names& endpoints,
+                                Call& call) {
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
   FB_CO_TRY_ASSIGN(control::LaunchRequest request, parse_launch(body));
   FB_CO_TRY_ASSIGN(
@@ -93,10 +96,11 @@ net::Task<Result<>> run_microvm(control::Supervisor& supervisor, Call& call) {
       co_return fail(Code::guest,
                      "the microVM " + microvm.id.str() + " did not start: " + microvm.state_reason);
   }
-  co_return co_await call.reply_json(201, to_json(microvm));
+  co_return co_await call.reply_json(201, to_json(microvm, endpoints));
 }
 
-net::Task<Result<>> list_microvms(control::Supervisor& supervisor, Call& call) {
+net::Task<Result<>> list_microvms(control::Supervisor& supervisor, const Names& endpoints,
+                                  Call& call) {
   FB_CO_TRY_ASSIGN(const store::PageRequest page, parse_page(call));
   FB_CO_TRY_ASSIGN(store::MicrovmFilter filter, parse_filter(call));
   store::Database& db = supervisor.services().db;
@@ -112,16 +116,17 @@ net::Task<Result<>> list_microvms(control::Supervisor& supervisor, Call& call) {
     return store.list_microvms(call.tenant(), filter, page);
   }));
   json::array items;
-  for (const core::Microvm& microvm : found.items) items.push_back(to_json(microvm));
+  for (const core::Microvm& microvm : found.items) items.push_back(to_json(microvm, endpoints));
   json::object answer{{"items", std::move(items)}};
   if (!found.next.empty()) answer["nextPageToken"] = found.next;
   co_return co_await call.reply_json(200, answer);
 }
 
-net::Task<Result<>> get_microvm(control::Supervisor& supervisor, Call& call) {
+net::Task<Result<>> get_microvm(control::Supervisor& supervisor, const Names& endpoints,
+                                Call& call) {
   FB_CO_TRY_ASSIGN(const core::Microvm microvm,
                    co_await supervisor.get(call.tenant(), id_of(call)));
-  json::object answer = to_json(microvm);
+  json::object answer = to_json(microvm, endpoints);
   if (auto outlook = supervisor.outlook(microvm.id)) {
     answer["awakeBecause"] = outlook->awake_because;
     if (outlook->next) {
@@ -132,7 +137,8 @@ net::Task<Result<>> get_microvm(control::Supervisor& supervisor, Call& call) {
   co_return co_await call.reply_json(200, answer);
 }
 
-net::Task<Result<>> fork_microvm(control::Supervisor& supervisor, Call& call) {
+net::Task<Result<>> fork_microvm(control::Supervisor& supervisor, const Names& endpoints,
+                                 Call& call) {
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
   FB_CO_TRY(check_known(body, {"count"}));
   JsonReader reader(body);
@@ -146,7 +152,7 @@ net::Task<Result<>> fork_microvm(control::Supervisor& supervisor, Call& call) {
   for (core::Microvm& child : children) {
     FB_CO_TRY_ASSIGN(child,
                      co_await supervisor.wait_started(call.tenant(), child.id, call.deadline));
-    items.push_back(to_json(child));
+    items.push_back(to_json(child, endpoints));
   }
   co_return co_await call.reply_json(201, json::object{{"items", std::move(items)}});
 }
@@ -155,44 +161,45 @@ net::Task<Result<>> fork_microvm(control::Supervisor& supervisor, Call& call) {
 
 void NativeApi::add_microvm_routes() {
   control::Supervisor& s = supervisor_;
+  const Names& endpoints = endpoints_;
   router_.add({"POST", "/v1/microvms",
                "Run a microVM. Answers when it is RUNNING; with ?wait=0 at once, as PENDING", false,
-               [&s](Call& call) { return run_microvm(s, call); }});
+               [&s, &endpoints](Call& call) { return run_microvm(s, endpoints, call); }});
   router_.add({"GET", "/v1/microvms",
                "List microVMs; ?image, ?state, ?tag=KEY=VALUE, ?pageSize, ?pageToken", false,
-               [&s](Call& call) { return list_microvms(s, call); }});
+               [&s, &endpoints](Call& call) { return list_microvms(s, endpoints, call); }});
   router_.add({"GET", "/v1/microvms/{id}", "One microVM, why it is awake and what happens next",
-               false, [&s](Call& call) { return get_microvm(s, call); }});
-  router_.add(
-      {"PATCH", "/v1/microvms/{id}", "Change idle policy, maximum duration and egress policy",
-       false, [&s](Call& call) -> net::Task<Result<>> {
-         FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
-         FB_CO_TRY_ASSIGN(const Update update, parse_update(body));
-         FB_CO_TRY_ASSIGN(const core::Microvm microvm,
-                          co_await s.update(call.tenant(), id_of(call), update.idle,
-                                            update.max_duration, update.egress, call.deadline));
-         co_return co_await call.reply_json(200, to_json(microvm));
-       }});
+               false, [&s, &endpoints](Call& call) { return get_microvm(s, endpoints, call); }});
+  router_.add({"PATCH", "/v1/microvms/{id}", "Change idle policy, maximum duration and egress policy", false,
+               [&s, &endpoints](Call& call) -> net::Task<Result<>> {
+                 FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
+                 FB_CO_TRY_ASSIGN(const Update update, parse_update(body));
+                 FB_CO_TRY_ASSIGN(const core::Microvm microvm,
+                                  co_await s.update(call.tenant(), id_of(call), update.idle,
+                                                    update.max_duration, update.egress,
+                                                    call.deadline));
+                 co_return co_await call.reply_json(200, to_json(microvm, endpoints));
+               }});
   router_.add({"DELETE", "/v1/microvms/{id}", "Terminate; one that has ended already is fine",
-               false, [&s](Call& call) -> net::Task<Result<>> {
+               false, [&s, &endpoints](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const core::Microvm microvm,
                                   co_await s.terminate(call.tenant(), id_of(call), call.deadline));
-                 co_return co_await call.reply_json(200, to_json(microvm));
+                 co_return co_await call.reply_json(200, to_json(microvm, endpoints));
                }});
   router_.add({"POST", "/v1/microvms/{id}/suspend", "Suspend, memory kept", false,
-               [&s](Call& call) -> net::Task<Result<>> {
+               [&s, &endpoints](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const core::Microvm microvm,
                                   co_await s.suspend(call.tenant(), id_of(call), call.deadline));
-                 co_return co_await call.reply_json(200, to_json(microvm));
+                 co_return co_await call.reply_json(200, to_json(microvm, endpoints));
                }});
   router_.add({"POST", "/v1/microvms/{id}/resume", "Resume", false,
-               [&s](Call& call) -> net::Task<Result<>> {
+               [&s, &endpoints](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const core::Microvm microvm,
                                   co_await s.resume(call.tenant(), id_of(call), call.deadline));
-                 co_return co_await call.reply_json(200, to_json(microvm));
+                 co_return co_await call.reply_json(200, to_json(microvm, endpoints));
                }});
   router_.add({"POST", "/v1/microvms/{id}/fork", "Make 1 to 64 running copies: {count}", false,
-               [&s](Call& call) { return fork_microvm(s, call); }});
+               [&s, &endpoints](Call& call) { return fork_microvm(s, endpoints, call); }});
 }
 
 }  // namespace firebreak::api

@@ -9,14 +9,21 @@ constexpr auto kCallDeadline = std::chrono::minutes(5);
 }  // namespace
 
 NativeApi::NativeApi(control::Supervisor& supervisor, control::KeyRing& keys,
-                     control::Images& images,
+                     control::Images& images, ingress::EndpointTokens& tokens,
+                     const ingress::EndpointAddress& endpoints,
                      std::function<net::Task<Result<control::CheckReport>>(bool repair)> check)
-    : supervisor_(supervisor), keys_(keys), images_(images), check_(std::move(check)) {
+    : supervisor_(supervisor),
+      keys_(keys),
+      images_(images),
+      tokens_(tokens),
+      endpoints_(endpoints),
+      check_(std::move(check)) {
   add_microvm_routes();
   add_exec_routes();
   add_file_routes();
   add_context_routes();
   add_terminal_routes();
+  add_token_routes();
   add_image_routes();
   add_tenant_routes();
   add_history_routes();

@@ -8,12 +8,15 @@
 #include "api/router.h"
 #include "control/check.h"
 #include "control/images.h"
+#include "ingress/endpoint_address.h"
+#include "ingress/endpoint_tokens.h"
 
 namespace firebreak::api {
 
 class NativeApi {
  public:
   NativeApi(control::Supervisor& supervisor, control::KeyRing& keys, control::Images& images,
+            ingress::EndpointTokens& tokens, const ingress::EndpointAddress& endpoints,
             std::function<net::Task<Result<control::CheckReport>>(bool repair)> check);
 
   // Answers a request whose path begins with /v1.
@@ -31,6 +34,7 @@ class NativeApi {
   void add_file_routes();
   void add_context_routes();
   void add_terminal_routes();
+  void add_token_routes();
   void add_image_routes();
   void add_tenant_routes();
   void add_history_routes();
@@ -39,6 +43,8 @@ class NativeApi {
   control::Supervisor& supervisor_;
   control::KeyRing& keys_;
   control::Images& images_;
+  ingress::EndpointTokens& tokens_;
+  const ingress::EndpointAddress& endpoints_;
   std::function<net::Task<Result<control::CheckReport>>(bool repair)> check_;
   Router router_;
 };

@@ -1,0 +1,79 @@
+#include "aws_services.h"
+
+#include "api/lambda/lambda_api.h"
+#include "api/logs/logs_api.h"
+#include "api/s3/s3_api.h"
+#include "api/sts/sts_api.h"
+#include "base/text.h"
+
+namespace firebreak::cli {
+namespace {
+
+using net::Task;
+
+Result<std::map<std::string, std::uint32_t>> parse_rates(const std::string& text) {
+  std::map<std::string, std::uint32_t> rates;
+  for (std::string_view part : split(text, ',')) {
+    if (part.empty()) continue;
+    const auto at = part.find('=');
+    const auto rate = at == std::string_view::npos ? std::nullopt : parse_u64(part.substr(at + 1));
+    const auto known = api::lambda::operations();
+    if (!rate || *rate == 0 || *rate > 100'000 ||
+        std::ranges::find(known, part.substr(0, at), &api::lambda::Operation::name) == known.end())
+      return fail(Code::invalid,
+                  "--aws-rates: '" + std::string(part) +
+                      "' must be the name of an operation, '=' and a number above 0");
+    rates[std::string(part.substr(0, at))] = static_cast<std::uint32_t>(*rate);
+  }
+  return rates;
+}
+
+Task<Result<api::OrderedImage>> no_builds() {
+  co_return fail(Code::unavailable, "this server does not build images from a Dockerfile");
+}
+
+Task<Result<std::string>> issue(ingress::EndpointTokens& tokens, core::Microvm microvm,
+                                api::TokenGrant grant) {
+  ingress::TokenRequest request{
+      .kind = grant.shell ? core::TokenKind::shell : core::TokenKind::endpoint,
+      .ports = {},
+      .life = grant.life};
+  for (const api::TokenGrant::Range& range : grant.ports)
+    request.ports.ranges.push_back({range.first, range.last});
+  FB_CO_TRY_ASSIGN(const ingress::IssuedToken issued,
+                   co_await tokens.issue(microvm.tenant, microvm.id, std::move(request)));
+  co_return issued.token;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<api::AwsApi>> make_aws_api(const ServerConfig& config, AwsParts parts) {
+  control::Services& services = parts.supervisor.services();
+  auto front =
+      std::make_unique<api::AwsApi>(parts.keys, services.clock, services.log, services.metrics);
+  FB_TRY_ASSIGN(auto rates, parse_rates(config.aws_rates));
+  front->add("lambda",
+             std::make_unique<api::LambdaApi>(
+                 api::LambdaParts{
+                     .supervisor = parts.supervisor,
+                     .images = parts.images,
+                     .create_image = [](const core::Tenant&,
+                                        const api::ImageOrder&) { return no_builds(); },
+                     .update_image = [](const core::Tenant&, const core::Image&,
+                                        const api::ImageOrder&) { return no_builds(); },
+                     .issue_token =
+                         [tokens = &parts.tokens](const core::Microvm& microvm,
+                                                  const api::TokenGrant& grant) {
+                           return issue(*tokens, microvm, grant);
+                         },
+                     .endpoint = parts.endpoint},
+                 api::LambdaOptions{.extensions = config.lambda_extensions,
+                                    .arm_alias = config.lambda_arm_alias,
+                                    .rates = std::move(rates)}));
+  front->add("s3", std::make_unique<api::S3Api>(parts.objects, parts.pool));
+  front->add("sts", std::make_unique<api::StsApi>(parts.keys));
+  front->add("logs", std::make_unique<api::LogsApi>(parts.supervisor));
+  return front;
+}
+
+}  // namespace firebreak::cli

@@ -1,0 +1,29 @@
+// The AWS façades, wired: Lambda MicroVMs, S3, STS and CloudWatch Logs behind one front.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "api/aws/aws_api.h"
+#include "control/images.h"
+#include "control/key_ring.h"
+#include "control/supervisor.h"
+#include "ingress/endpoint_tokens.h"
+#include "object/object_store.h"
+#include "server.h"
+
+namespace firebreak::cli {
+
+struct AwsParts {
+  control::Supervisor& supervisor;
+  control::Images& images;
+  control::KeyRing& keys;
+  object::ObjectStore& objects;
+  net::asio::thread_pool& pool;
+  ingress::EndpointTokens& tokens;
+  std::function<std::string(const core::Microvm&)> endpoint;
+};
+
+Result<std::unique_ptr<api::AwsApi>> make_aws_api(const ServerConfig& config, AwsParts parts);
+
+}  // namespace firebreak::cli

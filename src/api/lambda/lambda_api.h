@@ -1,0 +1,163 @@
+// The Lambda MicroVMs API, version 2025-09-09: what the official AWS SDKs call. Inputs are checked
+// by the tables of operations.h; the operations themselves are in the files beside this one.
+// Owned by the AwsApi; one executor.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "api/aws/aws_call.h"
+#include "api/lambda/names.h"
+#include "api/lambda/operations.h"
+#include "api/router.h"
+#include "control/images.h"
+#include "control/supervisor.h"
+
+namespace firebreak::api {
+
+struct LambdaOptions {
+  // Longer lives and shorter idle times than AWS allows.
+  bool extensions = false;
+  // ARM_64 is taken as the host's own architecture instead of being refused.
+  bool arm_alias = false;
+  // Calls a second, per tenant, by operation; those not named are not limited.
+  std::map<std::string, std::uint32_t> rates;
+};
+
+// One create or update of an image, checked.
+struct ImageOrder {
+  std::string name;
+  std::string base_image;    // name of a base image
+  std::string base_version;  // "1"
+  std::string bucket;        // of the zip with the Dockerfile
+  std::string key;
+  std::uint32_t memory_mib = core::kDefaultMemoryMib;
+  core::Hooks hooks;
+  std::map<std::string, std::string> env;
+  bool all_capabilities = false;
+  std::string egress;  // connector's name for the build, and for runs that name none; may be empty
+  core::Tags tags;
+  std::string config;  // member "lambda" of the version's config, as JSON
+};
+struct OrderedImage {
+  core::Image image;
+  core::ImageVersion version;
+};
+
+// What may be reached with an access token.
+struct TokenGrant {
+  struct Range {
+    std::uint16_t first = 0;
+    std::uint16_t last = 0;
+  };
+  std::vector<Range> ports;
+  bool shell = false;
+  std::chrono::minutes life{0};
+};
+
+// What the façade asks others for.
+struct LambdaParts {
+  control::Supervisor& supervisor;
+  control::Images& images;
+  // Written as CREATING or UPDATING with a version that is PENDING; the build goes on by itself.
+  std::function<net::Task<Result<OrderedImage>>(core::Tenant, ImageOrder)> create_image;
+  std::function<net::Task<Result<OrderedImage>>(core::Tenant, core::Image, ImageOrder)>
+      update_image;
+  std::function<net::Task<Result<std::string>>(core::Microvm, TokenGrant)> issue_token;
+  // Host and path of a microVM's endpoint, without a scheme.
+  std::function<std::string(const core::Microvm&)> endpoint;
+};
+
+class LambdaApi final : public AwsService {
+ public:
+  LambdaApi(LambdaParts parts, LambdaOptions options);
+
+  net::Task<AwsResult<>> handle(AwsCall& call) override;
+  AwsReply render(const AwsError& error, const std::string& request_id) const override;
+  std::size_t body_limit() const override { return 1UL << 20; }
+
+ private:
+  // An operation's call: its checked input. Answers are the body; an empty status-204 has none.
+  struct Input {
+    AwsCall& call;
+    const lambda::Operation& operation;
+    lambda::Place place;
+    json::object body;
+
+    const core::TenantId& tenant() const { return call.tenant(); }
+    bool has(std::string_view name) const;
+    std::string text(std::string_view name) const;  // "" when absent
+    std::string text_in(std::string_view structure, std::string_view name) const;
+    std::map<std::string, std::string> strings(std::string_view name) const;  // of a map
+    std::int64_t number(std::string_view name, std::int64_t fallback) const;
+    const json::object* object(std::string_view name) const;
+    const json::array* list(std::string_view name) const;
+    core::MicrovmId microvm() const { return core::MicrovmId(text("microvmIdentifier")); }
+    std::uint32_t page_size() const { return static_cast<std::uint32_t>(number("maxResults", 50)); }
+  };
+  using Answer = net::Task<AwsResult<json::object>>;
+  using Handler = Answer (LambdaApi::*)(Input&);
+  using Rows = std::map<std::string, json::object, std::greater<>>;  // by key, largest first
+
+  static Handler handler_of(std::string_view operation);
+  AwsResult<json::object> read_input(const AwsCall& call, const lambda::Operation& operation,
+                                     const std::map<std::string, std::string>& labels) const;
+  static void name_resource(const Input& in, AwsError& error);
+  AwsResult<> throttle(const AwsCall& call, const lambda::Operation& operation);
+
+  // microVMs
+  Answer run_microvm(Input& in);
+  Answer get_microvm(Input& in);
+  Answer list_microvms(Input& in);
+  Answer suspend_microvm(Input& in);
+  Answer resume_microvm(Input& in);
+  Answer terminate_microvm(Input& in);
+  Answer create_auth_token(Input& in);
+  Answer create_shell_auth_token(Input& in);
+  json::object microvm_json(const lambda::Place& place, const core::Microvm& microvm,
+                            bool managed) const;
+  AwsResult<json::object> run_config(const Input& in, const core::ImageVersion& version) const;
+  AwsResult<json::array> connectors(const Input& in, const json::array& arns,
+                                    lambda::Direction direction) const;
+  Answer issue(Input& in, core::Microvm microvm, TokenGrant grant);
+
+  // images
+  Answer create_image(Input& in);
+  Answer update_image(Input& in);
+  Answer get_image(Input& in);
+  Answer list_images(Input& in);
+  Answer delete_image(Input& in);
+  Answer get_version(Input& in);
+  Answer list_versions(Input& in);
+  Answer update_version(Input& in);
+  Answer delete_version(Input& in);
+  Answer get_build(Input& in);
+  Answer list_builds(Input& in);
+  Answer list_managed(Input& in);
+  Answer list_managed_versions(Input& in);
+  // The caller's own image, or, where `any`, also a managed one.
+  net::Task<AwsResult<core::Image>> find_image(Input& in, std::string identifier, bool any);
+  net::Task<AwsResult<core::ImageVersion>> find_version(core::Image image, std::string text);
+  net::Task<AwsResult<std::optional<OrderedImage>>> find_replay(Input& in, std::string hash);
+  AwsResult<ImageOrder> read_order(const Input& in) const;
+  static AwsResult<> read_base(const Input& in, ImageOrder& order);
+  AwsResult<> read_machine(const Input& in, ImageOrder& order) const;
+  static AwsResult<json::object> page(const Input& in, const Rows& rows);
+
+  // tags
+  Answer tag_resource(Input& in);
+  Answer untag_resource(Input& in);
+  Answer list_tags(Input& in);
+
+  store::Database& db() const { return parts_.supervisor.services().db; }
+
+  LambdaParts parts_;
+  LambdaOptions options_;
+  std::vector<lambda::Operation> operations_;
+  Router router_;
+  std::map<std::pair<core::TenantId, std::string>, core::TokenBucket> buckets_;
+};
+
+}  // namespace firebreak::api

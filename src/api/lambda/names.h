@@ -1,0 +1,60 @@
+// Names of things in the Lambda MicroVMs API: ARNs of images and network connectors, base images
+// and the places they stand for. Pure; any thread.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/aws/aws_error.h"
+#include "core/model.h"
+
+namespace firebreak::api::lambda {
+
+// Managed images have the account "aws".
+inline constexpr std::string_view kManagedAccount = "aws";
+
+struct Place {
+  std::string region;
+  std::string account;
+};
+
+std::string image_arn(const Place& place, const core::Image& image);
+std::string image_arn(const Place& place, std::string_view account, std::string_view name);
+
+struct ImageName {
+  std::string name;
+  bool managed = false;  // named with the account "aws"
+};
+// A full ARN of this region and account (or of the account "aws"), or a bare name. An ARN of
+// another account is denied, whether or not there is such an image.
+AwsResult<ImageName> parse_image_identifier(const Place& place, const std::string& text);
+
+enum class Direction { ingress, egress };
+
+// Managed ones are "HTTP_INGRESS" and so on; others are names from the configuration.
+struct Connector {
+  std::string name;
+  bool managed = true;
+};
+std::string connector_arn(const Place& place, const Connector& connector);
+// By a name as it is kept.
+Connector connector_named(std::string name);
+AwsResult<Connector> parse_connector(const Place& place, const std::string& arn,
+                                     Direction direction);
+
+inline constexpr std::string_view kHttpIngress = "HTTP_INGRESS";
+inline constexpr std::string_view kAllIngress = "ALL_INGRESS";
+inline constexpr std::string_view kShellIngress = "SHELL_INGRESS";
+inline constexpr std::string_view kInternetEgress = "INTERNET_EGRESS";
+
+// Base images under which an image can be built: one guest system, under its own name and under
+// the one AWS uses.
+struct BaseImage {
+  std::string_view name;
+  std::string_view version;
+};
+std::span<const BaseImage> base_images();
+
+}  // namespace firebreak::api::lambda

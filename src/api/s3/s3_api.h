@@ -1,0 +1,71 @@
+// The part of S3 that programs for Lambda MicroVMs need to put their code somewhere: buckets,
+// objects, ranges, listings, uploads in parts. Path style, also below /s3, and host style below
+// localhost. Owned by the AwsApi; one executor, with file work on the pool.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "api/aws/aws_call.h"
+#include "object/object_store.h"
+
+namespace firebreak::api {
+
+class S3Api final : public AwsService {
+ public:
+  S3Api(object::ObjectStore& objects, net::asio::thread_pool& pool)
+      : objects_(objects), pool_(pool) {}
+
+  net::Task<AwsResult<>> handle(AwsCall& call) override;
+  AwsReply render(const AwsError& error, const std::string& request_id) const override;
+  // Bodies are streamed, except of the few calls with XML.
+  std::size_t body_limit() const override { return 0; }
+
+ private:
+  struct Place {
+    std::string bucket;
+    std::string key;
+  };
+  using Done = net::Task<AwsResult<>>;
+
+  Done on_bucket(AwsCall& call, Place place);
+  Done on_object(AwsCall& call, Place place);
+
+  Done list_buckets(AwsCall& call);
+  Done create_bucket(AwsCall& call, Place place);
+  Done delete_bucket(AwsCall& call, Place place);
+  Done list_objects(AwsCall& call, Place place);
+  Done delete_objects(AwsCall& call, Place place);
+
+  Done put_object(AwsCall& call, Place place);
+  Done get_object(AwsCall& call, Place place, bool head);
+  Done delete_object(AwsCall& call, Place place);
+
+  Done create_upload(AwsCall& call, Place place);
+  Done upload_part(AwsCall& call, Place place);
+  Done complete_upload(AwsCall& call, Place place);
+  Done abort_upload(AwsCall& call, Place place);
+  Done list_parts(AwsCall& call, Place place);
+
+  // The body into a draft, checked against everything that was said about it.
+  struct Received {
+    std::unique_ptr<object::Draft> draft;
+    std::string etag;
+    std::map<std::string, std::string> checksums;  // header to value, as verified
+  };
+  net::Task<AwsResult<Received>> receive(AwsCall& call, std::string bucket);
+  net::Task<AwsResult<std::string>> read_small(AwsCall& call);
+
+  // Runs file work off the event loop.
+  template <class Work>
+  net::Task<std::invoke_result_t<Work>> blocking(Work work) {
+    co_return co_await net::run_blocking(pool_, work);
+  }
+
+  object::ObjectStore& objects_;
+  net::asio::thread_pool& pool_;
+};
+
+}  // namespace firebreak::api

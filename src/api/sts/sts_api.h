@@ -1,0 +1,27 @@
+// The part of STS that programs call before anything else: who am I, and credentials with an end.
+// Owned by the AwsApi; one executor.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "api/aws/aws_call.h"
+
+namespace firebreak::api {
+
+class StsApi final : public AwsService {
+ public:
+  explicit StsApi(control::KeyRing& keys) : keys_(keys) {}
+
+  net::Task<AwsResult<>> handle(AwsCall& call) override;
+  AwsReply render(const AwsError& error, const std::string& request_id) const override;
+  std::size_t body_limit() const override { return 64UL * 1024; }
+
+ private:
+  using Form = std::map<std::string, std::string>;
+  AwsResult<std::string> assume_role(const AwsCall& call, const Form& form) const;
+
+  control::KeyRing& keys_;
+};
+
+}  // namespace firebreak::api

@@ -1,0 +1,163 @@
+#include "bench/endpoint_bench.h"
+
+#include <cstdlib>
+#include <thread>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include "net/http_client.h"
+#include "net/websocket.h"
+#include "server/server_process.h"
+
+namespace firebreak::bench {
+namespace {
+
+using testing_support::Answer;
+using testing_support::ServerProcess;
+
+// As little as a server can do: what is measured is not the guest's Python.
+constexpr const char* kApp = R"(
+import socket, threading
+def serve(c):
+    while c.recv(65536):
+        c.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nhello\n")
+s = socket.create_server(("127.0.0.1", 8080), backlog=64)
+while True:
+    threading.Thread(target=serve, args=(s.accept()[0],), daemon=True).start()
+)";
+
+Deadline soon() {
+  return Deadline::in(std::chrono::seconds(120));
+}
+
+struct Guest {
+  ServerProcess& server;
+  std::string id;
+  std::string target;
+  std::string token;
+};
+
+// What all resumes so far took the server, from asked to RUNNING, in ms.
+double resume_ms(ServerProcess& server) {
+  const std::string text = server.call("GET", "/metrics").text;
+  const std::string name = "firebreak_resume_seconds_sum ";
+  const auto at = text.find(name);
+  return at == std::string::npos ? 0 : std::atof(text.c_str() + at + name.size()) * 1000;
+}
+
+net::HttpCall request(const Guest& guest) {
+  net::HttpCall call{.method = "GET", .target = guest.target, .host = "guest"};
+  call.headers.push_back({"x-aws-proxy-auth", guest.token});
+  return call;
+}
+
+net::Task<Result<double>> ask(const Guest& guest, net::ByteStream& stream) {
+  const Timer timer;
+  FB_CO_TRY_ASSIGN(const net::HttpReply reply,
+                   co_await net::http_call(stream, request(guest), soon()));
+  if (reply.status != 200)
+    co_return fail(Code::internal, "the endpoint answered " + std::to_string(reply.status));
+  co_return timer.ms();
+}
+
+net::Task<Result<>> through_endpoint(const Guest& guest, Samples& samples, int count) {
+  FB_CO_TRY_ASSIGN(auto stream, co_await net::connect_url(guest.server.endpoint_url(),
+                                                          guest.server.ca_file(), soon()));
+  for (int i = -5; i < count; ++i) {
+    FB_CO_TRY_ASSIGN(const double ms, co_await ask(guest, *stream));
+    if (i >= 0) samples.add(ms);
+  }
+  co_return Result<>();
+}
+
+// The same request by hand, over the tunnel the native API gives.
+net::Task<Result<>> through_tunnel(const Guest& guest, Samples& samples, int count) {
+  FB_CO_TRY_ASSIGN(auto stream, co_await net::connect_url(guest.server.url(), "", soon()));
+  FB_CO_TRY_ASSIGN(auto socket,
+                   co_await net::open_websocket(
+                       std::move(stream), "guest", "/v1/microvms/" + guest.id + "/tunnel?port=8080",
+                       {{"authorization", "Bearer " + guest.server.api_key()}}, {}, soon()));
+  for (int i = -5; i < count; ++i) {
+    const Timer timer;
+    FB_CO_TRY(co_await socket->write(false, "GET / HTTP/1.1\r\nhost: guest\r\n\r\n", soon()));
+    std::string answer;
+    while (!answer.ends_with("hello\n")) {
+      FB_CO_TRY_ASSIGN(auto message, co_await socket->read(soon()));
+      if (!message) co_return fail(Code::internal, "the tunnel closed");
+      answer += message->data;
+    }
+    if (i >= 0) samples.add(timer.ms());
+  }
+  co_return Result<>();
+}
+
+Result<> run(net::Task<Result<>> task) {
+  net::asio::io_context io(1);
+  Result<> outcome = fail(Code::internal, "not run");
+  net::asio::co_spawn(io, std::move(task), [&](const std::exception_ptr&, Result<> result) {
+    outcome = std::move(result);
+  });
+  io.run();
+  return outcome;
+}
+
+Result<> wait_app(const Guest& guest) {
+  Result<> answered;
+  for (int i = 0; i < 300; ++i) {
+    Samples ignored;
+    answered = run(through_endpoint(guest, ignored, 1));
+    if (answered) return answered;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  return answered;
+}
+
+}  // namespace
+
+Result<> bench_endpoint(Report& report, int count) {
+  ServerProcess server;
+  if (!server.start() || !server.wait_python())
+    return fail(Code::internal, "the server did not start", server.log());
+  const Answer made = server.call("POST", "/v1/microvms", json::object{{"image", "python"}});
+  const std::string id = made.text_of("id");
+  const std::string endpoint = made.text_of("endpoint");
+  server.call("POST", "/v1/microvms/" + id + "/execs",
+              json::object{{"argv", json::array{"python3", "-c", kApp}}});
+  const Answer token =
+      server.call("POST", "/v1/microvms/" + id + "/tokens", json::object{{"ports", 8080}});
+  const Guest guest{server, id, endpoint.substr(endpoint.find('/')) + "/", token.text_of("token")};
+  FB_TRY(wait_app(guest));
+
+  Samples direct;
+  Samples through;
+  FB_TRY(run(through_tunnel(guest, direct, 20 * count)));
+  FB_TRY(run(through_endpoint(guest, through, 20 * count)));
+  report.time("endpoint_rtt_tunnel", direct);
+  report.time("endpoint_rtt", through);
+
+  Samples wakes;
+  Samples alone;
+  for (int i = 0; i < count; ++i) {
+    server.call("POST", "/v1/microvms/" + id + "/suspend");
+    const double before = resume_ms(server);
+    const Timer timer;
+    Samples one;
+    const auto wake = [](const Guest& asleep) -> net::Task<Result<>> {
+      FB_CO_TRY_ASSIGN(auto stream, co_await net::connect_url(asleep.server.endpoint_url(),
+                                                              asleep.server.ca_file(), soon()));
+      FB_CO_TRY(co_await ask(asleep, *stream));
+      co_return Result<>();
+    };
+    FB_TRY(run(wake(guest)));
+    wakes.add(timer.ms());
+    alone.add(resume_ms(server) - before);
+  }
+  report.time("auto_resume", wakes);
+  report.time("auto_resume_alone", alone);
+  report.require("auto_resume / the resume alone",
+                 report.p50("auto_resume") / report.p50("auto_resume_alone"), 1.3);
+  return {};
+}
+
+}  // namespace firebreak::bench

@@ -1,0 +1,93 @@
+// A real server for a test file: the program itself on a free port, in a directory of its own, with its own cgroup and uids.
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, existsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const build = process.env.FIREBREAK_BUILD_DIR;
+const guest = process.env.FIREBREAK_GUEST_DIR ?? join(build, 'guest');
+
+export class Server {
+  static async start(options = [], uid = 770000) {
+    const server = new Server();
+    server.dir = mkdtempSync(join(tmpdir(), 'fb-conformance-'));
+    const name = server.dir.split('-').pop();
+    const words = ['serve', '--data-dir', server.dir, '--listen', '127.0.0.1:0', '--guest-dir', guest,
+      '--cgroup', `fb-${name}`, '--uid-first', String(uid), '--uid-count', '256', '--tick-ms', '100', ...options];
+    server.log = '';
+    // Settings of the one who tests are not the server's.
+    const env = Object.fromEntries(Object.entries(process.env).filter(([key]) => !key.startsWith('FIREBREAK_')));
+    server.child = spawn(join(build, 'firebreak'), words, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    server.ended = new Promise((resolve) => server.child.once('exit', resolve));
+    server.child.stderr.on('data', (bytes) => { server.log += bytes; });
+    await new Promise((resolve, reject) => {
+      server.child.stdout.on('data', (bytes) => { if (String(bytes).includes('listening on')) resolve(); });
+      server.ended.then(() => reject(new Error(`the server ended: ${server.log}`)));
+    });
+    server.url = JSON.parse(readFileSync(join(server.dir, 'server.json'))).url;
+    server.credentials = JSON.parse(readFileSync(join(server.dir, 'credentials.json')));
+    server.account = server.credentials.accountId;
+    return server;
+  }
+
+  // A call of the native API.
+  async native(method, path, body, key = this.credentials.apiKey) {
+    const answer = await fetch(this.url + path, {
+      method, body: body && JSON.stringify(body), headers: { authorization: `Bearer ${key}` },
+    });
+    const json = await answer.json();
+    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(json)}`);
+    return json;
+  }
+
+  async waitForPython() {
+    for (;;) {
+      const { items } = await this.native('GET', '/v1/images');
+      const state = items.find((image) => image.name === 'python')?.state;
+      if (state === 'CREATED') return;
+      if (state?.endsWith('FAILED')) throw new Error(this.log);
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+
+  // What a client of AWS is made with.
+  config(extra = {}) {
+    return {
+      endpoint: this.url,
+      region: 'eu-local-1',
+      credentials: {
+        accessKeyId: this.credentials.accessKeyId, secretAccessKey: this.credentials.secretAccessKey,
+      },
+      ...extra,
+    };
+  }
+
+  async tenant(name) {
+    const made = await this.native('POST', '/v1/tenants', { name });
+    const { accessKeyId, secretAccessKey } = made.key;
+    return { account: made.accountId, apiKey: made.key.apiKey, keyId: accessKeyId, credentials: { accessKeyId, secretAccessKey } };
+  }
+
+  async stop() {
+    // MicroVMs outlive a server: they are ended first.
+    const { items: tenants } = await this.native('GET', '/v1/tenants');
+    if (tenants.length > 0) {
+      const { items } = await this.native('GET', '/v1/microvms?pageSize=1000');
+      const live = items.filter((microvm) => microvm.state !== 'TERMINATED');
+      await Promise.all(live.map((microvm) => this.native('DELETE', `/v1/microvms/${microvm.id}`)));
+    }
+    this.child.kill('SIGTERM');
+    await this.ended;
+    if (existsSync(this.dir)) rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+export const until = async (probe, most = 60_000) => {
+  const end = Date.now() + most;
+  for (;;) {
+    const value = await probe();
+    if (value) return value;
+    if (Date.now() > end) throw new Error('waited too long');
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+};

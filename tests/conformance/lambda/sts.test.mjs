@@ -1,0 +1,105 @@
+// Identity, sessions, throttling and logs through the official clients, unmodified.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import * as logs from '@aws-sdk/client-cloudwatch-logs';
+import * as lambda from '@aws-sdk/client-lambda-microvms';
+import * as s3 from '@aws-sdk/client-s3';
+import * as sts from '@aws-sdk/client-sts';
+import { Server, until } from './server.mjs';
+
+let server;
+
+before(async () => {
+  server = await Server.start(['--python-image', 'false', '--aws-rates', 'GetMicrovm=1'], 773000);
+});
+after(() => server?.stop());
+
+const assume = (client, input = {}) => client.send(new sts.AssumeRoleCommand({
+  RoleArn: `arn:aws:iam::${server.account}:role/path/deployer`, RoleSessionName: 'me', ...input,
+}));
+
+test('who am I', async () => {
+  const client = new sts.STSClient(server.config());
+  const me = await client.send(new sts.GetCallerIdentityCommand({}));
+  assert.equal(me.Account, server.account);
+  assert.equal(me.UserId, server.credentials.accessKeyId);
+  assert.equal(me.Arn, `arn:aws:iam::${server.account}:user/first`);
+  const wrong = new sts.STSClient(server.config({ credentials: { accessKeyId: server.credentials.accessKeyId, secretAccessKey: 'x' }, maxAttempts: 1 }));
+  await assert.rejects(wrong.send(new sts.GetCallerIdentityCommand({})), { name: 'SignatureDoesNotMatch' });
+});
+
+test('a session works everywhere, until its key is revoked', async () => {
+  const tenant = await server.tenant('sessions');
+  const own = server.config({ credentials: tenant.credentials });
+  const made = await assume(new sts.STSClient(own), { RoleArn: `arn:aws:iam::${tenant.account}:role/deployer`, DurationSeconds: 900 });
+  assert.equal(made.AssumedRoleUser.Arn, `arn:aws:sts::${tenant.account}:assumed-role/deployer/me`);
+  const { AccessKeyId, SecretAccessKey, SessionToken, Expiration } = made.Credentials;
+  assert.match(AccessKeyId, /^ASIA/);
+  assert.ok(Math.abs(Expiration - Date.now() - 900_000) < 60_000);
+  const config = (change = {}) => server.config({ maxAttempts: 1, credentials: { accessKeyId: AccessKeyId, secretAccessKey: SecretAccessKey, sessionToken: SessionToken, ...change } });
+  const me = await new sts.STSClient(config()).send(new sts.GetCallerIdentityCommand({}));
+  assert.equal(me.Arn, made.AssumedRoleUser.Arn);
+  await new lambda.LambdaMicrovmsClient(config()).send(new lambda.ListMicrovmsCommand({}));
+  const bucket = new s3.S3Client(config());
+  await bucket.send(new s3.CreateBucketCommand({ Bucket: 'session' }));
+  await bucket.send(new s3.PutObjectCommand({ Bucket: 'session', Key: 'k', Body: 'v' }));
+  const list = (change) => new lambda.LambdaMicrovmsClient(config(change)).send(new lambda.ListMicrovmsCommand({}));
+  await assert.rejects(list({ sessionToken: undefined }), { name: 'UnrecognizedClientException' });
+  await assert.rejects(list({ secretAccessKey: 'x' }), { name: 'InvalidSignatureException' });
+  await assert.rejects(list({ sessionToken: `${SessionToken.slice(0, 20)}AAAA${SessionToken.slice(24)}` }), { name: 'UnrecognizedClientException' });
+  await server.native('DELETE', `/v1/keys/${tenant.keyId}`, undefined, tenant.apiKey);
+  await assert.rejects(list(), { name: 'ExpiredTokenException' });
+});
+
+test('roles of others, wrong names and narrowing are refused', async () => {
+  const client = new sts.STSClient(server.config());
+  await assert.rejects(assume(client, { RoleArn: 'arn:aws:iam::999999999999:role/other-role' }), { name: 'AccessDenied' });
+  await assert.rejects(assume(client, { RoleSessionName: 'a b' }), { name: 'ValidationError' });
+  await assert.rejects(assume(client, { DurationSeconds: 60 }), { name: 'ValidationError' });
+  await assert.rejects(assume(client, { Policy: '{}' }), { name: 'ValidationError' });
+});
+
+test('throttling tells when to come again', async () => {
+  const client = new lambda.LambdaMicrovmsClient(server.config({ maxAttempts: 1 }));
+  const get = () => client.send(new lambda.GetMicrovmCommand({ microvmIdentifier: 'microvm-none' })).catch((error) => error);
+  const errors = await Promise.all(Array.from({ length: 5 }, get));
+  const throttled = errors.filter((error) => error.name === 'ThrottlingException');
+  assert.ok(throttled.length >= 3, errors.map((error) => error.name).join());
+  assert.equal(throttled[0].$metadata.httpStatusCode, 429);
+  assert.ok(throttled[0].retryAfterSeconds >= 1);
+  assert.equal(throttled[0].quotaCode, 'GetMicrovm');
+});
+
+test('what an application printed is in its log group', { timeout: 240_000 }, async () => {
+  await server.native('POST', '/v1/images', {
+    name: 'talker', memoryMib: 512, app: { argv: ['/bin/sh', '-c', 'echo hello; echo good bye; exec sleep 100000'] },
+  });
+  const client = new lambda.LambdaMicrovmsClient(server.config());
+  const run = (input) => client.send(new lambda.RunMicrovmCommand({ imageIdentifier: 'talker', ...input }));
+  const usual = await run({});
+  const named = await run({ logging: { cloudWatch: { logGroup: 'mine', logStream: 'here' } } });
+  const silent = await run({ logging: { disabled: {} } });
+  const watch = new logs.CloudWatchLogsClient(server.config());
+  const { logGroups } = await watch.send(new logs.DescribeLogGroupsCommand({}));
+  assert.deepEqual(logGroups.map((each) => each.logGroupName).sort(), ['/aws/lambda-microvms/talker', 'mine']);
+  const group = { logGroupName: '/aws/lambda-microvms/talker' };
+  const { logStreams } = await watch.send(new logs.DescribeLogStreamsCommand(group));
+  assert.equal(logStreams.length, 1);
+  assert.match(logStreams[0].logStreamName, new RegExp(`^\\d{4}/\\d\\d/\\d\\d\\[1\\.0\\]${usual.microvmId}$`));
+  const stream = { ...group, logStreamName: logStreams[0].logStreamName };
+  const got = await until(async () => {
+    const { events } = await watch.send(new logs.GetLogEventsCommand({ ...stream, startFromHead: true }));
+    return events.length >= 2 && events;
+  });
+  assert.deepEqual(got.map((event) => event.message), ['hello', 'good bye']);
+  const one = await watch.send(new logs.GetLogEventsCommand({ ...stream, startFromHead: true, limit: 1 }));
+  const two = await watch.send(new logs.GetLogEventsCommand({ ...stream, limit: 1, nextToken: one.nextForwardToken }));
+  assert.deepEqual([one, two].map((page) => page.events[0].message), ['hello', 'good bye']);
+  const end = await watch.send(new logs.GetLogEventsCommand({ ...stream, nextToken: two.nextForwardToken }));
+  assert.deepEqual(end.events, []);
+  assert.equal(end.nextForwardToken, two.nextForwardToken);  // how clients see the end
+  const { events } = await watch.send(new logs.FilterLogEventsCommand({ ...group, filterPattern: 'good -hello' }));
+  assert.deepEqual(events.map((event) => event.message), ['good bye']);
+  await assert.rejects(watch.send(new logs.FilterLogEventsCommand({ logGroupName: 'none' })), { name: 'ResourceNotFoundException' });
+  for (const { microvmId } of [usual, named, silent]) await client.send(new lambda.TerminateMicrovmCommand({ microvmIdentifier: microvmId }));
+});
