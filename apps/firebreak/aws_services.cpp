@@ -52,24 +52,23 @@ Result<std::unique_ptr<api::AwsApi>> make_aws_api(const ServerConfig& config, Aw
   auto front =
       std::make_unique<api::AwsApi>(parts.keys, services.clock, services.log, services.metrics);
   FB_TRY_ASSIGN(auto rates, parse_rates(config.aws_rates));
-  front->add("lambda",
-             std::make_unique<api::LambdaApi>(
-                 api::LambdaParts{
-                     .supervisor = parts.supervisor,
-                     .images = parts.images,
-                     .create_image = [](const core::Tenant&,
-                                        const api::ImageOrder&) { return no_builds(); },
-                     .update_image = [](const core::Tenant&, const core::Image&,
-                                        const api::ImageOrder&) { return no_builds(); },
-                     .issue_token =
-                         [tokens = &parts.tokens](const core::Microvm& microvm,
-                                                  const api::TokenGrant& grant) {
-                           return issue(*tokens, microvm, grant);
-                         },
-                     .endpoint = parts.endpoint},
-                 api::LambdaOptions{.extensions = config.lambda_extensions,
-                                    .arm_alias = config.lambda_arm_alias,
-                                    .rates = std::move(rates)}));
+  front->add("lambda", std::make_unique<api::LambdaApi>(
+                           api::LambdaParts{
+                               .supervisor = parts.supervisor,
+                               .images = parts.images,
+                               .create_image = [](const core::Tenant&,
+                                                  const api::ImageOrder&) { return no_builds(); },
+                               .update_image = [](const core::Tenant&, const core::Image&,
+                                                  const api::ImageOrder&) { return no_builds(); },
+                               .issue_token =
+                                   [tokens = &parts.tokens](const core::Microvm& microvm,
+                                                            const api::TokenGrant& grant) {
+                                     return issue(*tokens, microvm, grant);
+                                   },
+                               .endpoint = parts.endpoint},
+                           api::LambdaOptions{.extensions = config.lambda_extensions,
+                                              .arm_alias = config.lambda_arm_alias,
+                                              .rates = std::move(rates)}));
   front->add("s3", std::make_unique<api::S3Api>(parts.objects, parts.pool));
   front->add("sts", std::make_unique<api::StsApi>(parts.keys));
   front->add("logs", std::make_unique<api::LogsApi>(parts.supervisor));

@@ -40,7 +40,7 @@ struct ServerConfig {
   std::string egress_policies;  // JSON file of the operator's policies
   std::string dns_servers;      // instead of the host's
   bool networks = true;         // microVMs may have one, where the host can
-  bool python_image = true;  // make the image `python` when it is missing
+  bool python_image = true;     // make the image `python` when it is missing
   bool lambda_extensions = false;
   bool lambda_arm_alias = false;
   std::string aws_rates;  // "RunMicrovm=5,SuspendMicrovm=2": calls a second per tenant

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "core/port_range.h"
 #include "core/clock.h"
 #include "core/ids.h"
+#include "core/port_range.h"
 
 namespace firebreak::core {
 

@@ -22,8 +22,9 @@ namespace firebreak::core {
 
 // Names of egress policies.
 struct EgressSettings {
-  std::string run_default{kInternetEgress};  // of runs that ask for none, from images that have none
-  std::string maximum{kInternetEgress};      // no run gets more
+  std::string run_default{
+      kInternetEgress};                  // of runs that ask for none, from images that have none
+  std::string maximum{kInternetEgress};  // no run gets more
   friend bool operator==(const EgressSettings&, const EgressSettings&) = default;
 };
 
@@ -136,9 +137,9 @@ struct Microvm {
   std::string client_token;      // idempotency
   std::string request_hash;      // of the request that carried it
   Tags tags;
-  std::string config;  // JSON of what a façade only echoes (connectors, role, logging)
+  std::string config;             // JSON of what a façade only echoes (connectors, role, logging)
   std::string egress{kNoEgress};  // name of its policy
-  Time started{};      // when it was asked for
+  Time started{};                 // when it was asked for
   Time state_since{};
   std::optional<Time> suspended_at;
   std::optional<Time> terminated;

@@ -14,8 +14,8 @@
 
 #include "base/json.h"
 #include "base/sys.h"
-#include "egress/netns.h"
 #include "egress/meter.h"
+#include "egress/netns.h"
 
 namespace firebreak::egress {
 

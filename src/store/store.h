@@ -80,8 +80,8 @@ class Store {
   // another policy.
   virtual Result<> put_egress_policy(const core::TenantId& tenant,
                                      const core::EgressPolicy& policy) = 0;
-  virtual Result<std::optional<core::EgressPolicy>> find_egress_policy(
-      const core::TenantId& tenant, const std::string& name) = 0;
+  virtual Result<std::optional<core::EgressPolicy>> find_egress_policy(const core::TenantId& tenant,
+                                                                       const std::string& name) = 0;
   virtual Result<std::vector<core::EgressPolicy>> list_egress_policies(
       const core::TenantId& tenant) = 0;
   virtual Result<> remove_egress_policy(const core::TenantId& tenant, const std::string& name) = 0;

@@ -170,16 +170,16 @@ void NativeApi::add_microvm_routes() {
                [&s, &endpoints](Call& call) { return list_microvms(s, endpoints, call); }});
   router_.add({"GET", "/v1/microvms/{id}", "One microVM, why it is awake and what happens next",
                false, [&s, &endpoints](Call& call) { return get_microvm(s, endpoints, call); }});
-  router_.add({"PATCH", "/v1/microvms/{id}", "Change idle policy, maximum duration and egress policy", false,
-               [&s, &endpoints](Call& call) -> net::Task<Result<>> {
-                 FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
-                 FB_CO_TRY_ASSIGN(const Update update, parse_update(body));
-                 FB_CO_TRY_ASSIGN(const core::Microvm microvm,
-                                  co_await s.update(call.tenant(), id_of(call), update.idle,
-                                                    update.max_duration, update.egress,
-                                                    call.deadline));
-                 co_return co_await call.reply_json(200, to_json(microvm, endpoints));
-               }});
+  router_.add(
+      {"PATCH", "/v1/microvms/{id}", "Change idle policy, maximum duration and egress policy",
+       false, [&s, &endpoints](Call& call) -> net::Task<Result<>> {
+         FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
+         FB_CO_TRY_ASSIGN(const Update update, parse_update(body));
+         FB_CO_TRY_ASSIGN(const core::Microvm microvm,
+                          co_await s.update(call.tenant(), id_of(call), update.idle,
+                                            update.max_duration, update.egress, call.deadline));
+         co_return co_await call.reply_json(200, to_json(microvm, endpoints));
+       }});
   router_.add({"DELETE", "/v1/microvms/{id}", "Terminate; one that has ended already is fine",
                false, [&s, &endpoints](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const core::Microvm microvm,

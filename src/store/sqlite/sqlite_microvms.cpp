@@ -81,7 +81,8 @@ Result<> insert_microvm(Connection& db, const core::Microvm& vm) {
              "memory_mib, state, intent, state_reason, idle_max, idle_suspended, idle_resume, "
              "idle_rule, max_duration, payload, generation, parent, client_token, request_hash, "
              "tags, config, started, state_since, suspended_at, terminated, revision, egress) "
-             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+             "?, ?, ?)",
              vm.id, vm.tenant, vm.endpoint, vm.image, vm.image_name, vm.image_version,
              vm.memory_mib, core::to_string(vm.state), core::to_string(vm.intent), vm.state_reason,
              idle.max, idle.suspended, idle.resume, idle.rule, vm.max_duration, vm.payload,

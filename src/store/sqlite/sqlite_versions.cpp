@@ -52,8 +52,7 @@ Result<> SqliteStore::create_version(const core::ImageVersion& version) {
                "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                version.image, version.number, core::to_string(version.state), version.active,
                version.state_reason, version.memory_mib, core::to_json(version.hooks), env,
-               version.snapshot, version.config, version.created, version.updated,
-               version.egress),
+               version.snapshot, version.config, version.created, version.updated, version.egress),
       name_of(version.image, version.number));
 }
 
