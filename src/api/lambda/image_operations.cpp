@@ -156,6 +156,14 @@ AwsResult<ImageOrder> LambdaApi::read_order(const Input& in) const {
   return order;
 }
 
+// One of ours, or an egress policy of that name.
+net::Task<AwsResult<>> LambdaApi::check_egress(Input& in, std::string name) {
+  if (name.empty()) co_return AwsResult<>();
+  if (auto found = co_await parts_.supervisor.egress().find(in.tenant(), name); !found)
+    co_return invalid("The network connector " + name + " does not exist");
+  co_return AwsResult<>();
+}
+
 // What the client token made before: it names one request of the last day, whatever it was for.
 net::Task<AwsResult<std::optional<OrderedImage>>> LambdaApi::find_replay(Input& in,
                                                                          std::string hash) {
@@ -190,6 +198,7 @@ net::Task<AwsResult<std::optional<OrderedImage>>> LambdaApi::find_replay(Input& 
 
 LambdaApi::Answer LambdaApi::create_image(Input& in) {
   FB_CO_TRY_ASSIGN(ImageOrder order, read_order(in));
+  FB_CO_TRY(co_await check_egress(in, order.egress));
   const std::string hash = wire::sha256_hex(lambda::canonical_json(in.body));
   FB_CO_TRY_ASSIGN(std::optional<OrderedImage> ordered, co_await find_replay(in, hash));
   if (!ordered) {
@@ -213,6 +222,7 @@ LambdaApi::Answer LambdaApi::update_image(Input& in) {
   FB_CO_TRY_ASSIGN(const core::Image image,
                    co_await find_image(in, in.text("imageIdentifier"), false));
   FB_CO_TRY_ASSIGN(ImageOrder order, read_order(in));
+  FB_CO_TRY(co_await check_egress(in, order.egress));
   order.name = image.name;
   const std::string hash = wire::sha256_hex(lambda::canonical_json(in.body));
   FB_CO_TRY_ASSIGN(std::optional<OrderedImage> ordered, co_await find_replay(in, hash));

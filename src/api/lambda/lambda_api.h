@@ -142,6 +142,7 @@ class LambdaApi final : public AwsService {
   net::Task<AwsResult<core::ImageVersion>> find_version(core::Image image, std::string text);
   net::Task<AwsResult<std::optional<OrderedImage>>> find_replay(Input& in, std::string hash);
   AwsResult<ImageOrder> read_order(const Input& in) const;
+  net::Task<AwsResult<>> check_egress(Input& in, std::string name);
   static AwsResult<> read_base(const Input& in, ImageOrder& order);
   AwsResult<> read_machine(const Input& in, ImageOrder& order) const;
   static AwsResult<json::object> page(const Input& in, const Rows& rows);
