@@ -45,6 +45,9 @@ net::Task<Result<>> Images::recover() {
       continue;
     version.state = VersionState::failed;
     version.state_reason = "The server stopped during the build; build it again.";
+    // Half a snapshot may be there.
+    (void)sys::remove_tree(
+        services_.catalogue.directory(version.image.str() + "-" + std::to_string(version.number)));
     version.updated = services_.clock.now();
     FB_CO_TRY(co_await services_.db.run(
         [&version](store::Store& store) { return store.update_version(version); }));
