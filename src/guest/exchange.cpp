@@ -3,6 +3,9 @@
 namespace firebreak::guest {
 namespace {
 
+// The host cancels tunnels as often as its clients leave.
+constexpr std::uint32_t kMaxResets = 100'000;
+
 // The codes of the protocol; what it has no word for becomes the nearest one.
 std::string_view protocol_code(Code code) {
   switch (code) {
@@ -119,7 +122,9 @@ std::size_t Exchange::queued() const {
 
 Connection::Connection(Service& service)
     : service_(service),
-      session_(wire::H2Session::server(wire::H2Limits{.write_queue = kWriteQueue}, *this)) {}
+      session_(wire::H2Session::server(
+          wire::H2Limits{.write_queue = kWriteQueue, .max_resets_per_second = kMaxResets}, *this)) {
+}
 
 Connection::~Connection() {
   for (auto& [id, stream] : streams_) stream.exchange->connection_ = nullptr;

@@ -17,7 +17,7 @@ namespace firebreak::ingress {
 
 // Of one microVM. The agent takes 256 streams at a time; some are left for execs and files.
 inline constexpr std::uint32_t kMaxConnections = 224;
-inline constexpr std::size_t kMaxIdle = 64;
+inline constexpr std::size_t kMaxIdle = kMaxConnections;
 inline constexpr std::size_t kMaxHttp2 = 16;
 // Requests under way, with those that wait for the microVM to be awake or for a place.
 inline constexpr std::size_t kMaxRequests = 1024;

@@ -42,7 +42,12 @@ void ChannelStream::cancel() {
   if (closed_ || channel_->failure_) return;
   closed_ = true;
   channel_->streams_.erase(id_);
-  channel_->session_->reset(id_, wire::H2Error::cancel);
+  // Agents count resets, and end a connection with too many of them.
+  if (ended_) {
+    channel_->session_->finish(id_);
+  } else {
+    channel_->session_->reset(id_, wire::H2Error::cancel);
+  }
   channel_->flush();
 }
 

@@ -54,6 +54,9 @@ test('nghttp and h2load', async () => {
   assert.match(one.stdout, /:status: 200/);
   const { stdout } = await run('h2load', ['-n', '2000', '-c', '4', '-m', '25', ...headers, endpoint.base + '/l']);
   assert.match(stdout, /2000 succeeded, 0 failed, 0 errored/);
+  // More at once than one would think; closing connections must not exhaust anything.
+  const wide = await run('h2load', ['-n', '5000', '-c', '1', '-m', '100', ...headers, endpoint.base + '/l']);
+  assert.match(wide.stdout, /5000 succeeded, 0 failed, 0 errored/);
   const plain = await run('h2load', ['--h1', '-n', '1000', '-c', '8', ...headers, endpoint.base + '/l']);
   assert.match(plain.stdout, /1000 succeeded, 0 failed, 0 errored/);
 });
