@@ -232,7 +232,13 @@ TarSink::~TarSink() = default;
 Result<std::unique_ptr<TarSink>> TarSink::open(int root_fd, const std::string& path,
                                                Owners owners) {
   FB_TRY_ASSIGN(UniqueFd target, open_below(root_fd, path, O_PATH | O_DIRECTORY, kInRoot));
-  return std::unique_ptr<TarSink>(new TarSink(std::move(target), owners));
+  return std::unique_ptr<TarSink>(new TarSink(std::move(target), owners, std::nullopt));
+}
+
+Result<std::unique_ptr<TarSink>> TarSink::open_for(int root_fd, const std::string& path,
+                                                   std::optional<Owner> owner) {
+  FB_TRY_ASSIGN(UniqueFd target, make_dirs(root_fd, path, {.mode = 0755, .owner = owner}, kInRoot));
+  return std::unique_ptr<TarSink>(new TarSink(std::move(target), Owners::archive, owner));
 }
 
 Result<> TarSink::finish() {
@@ -261,6 +267,10 @@ Result<> TarSink::on_entry(const TarEntry& entry) {
     as.uid = ::geteuid();
     as.gid = ::getegid();
     as.mode &= 0777;
+  }
+  if (owner_) {
+    as.uid = owner_->uid;
+    as.gid = owner_->gid;
   }
   if (auto made = make(as, *path); !made) return fail(std::move(made).error(), doing());
   return {};
@@ -301,7 +311,7 @@ Result<> TarSink::make(const TarEntry& entry, const std::string& path) {
 Result<> TarSink::enter_parent(const std::string& parent) {
   if (parent_path_ == parent) return {};
   parent_path_.reset();
-  FB_TRY_ASSIGN(parent_, make_dirs(target_.get(), parent, {}, kBeneath));
+  FB_TRY_ASSIGN(parent_, make_dirs(target_.get(), parent, {.owner = owner_}, kBeneath));
   parent_path_ = parent;
   return {};
 }

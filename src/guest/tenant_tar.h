@@ -65,6 +65,9 @@ class TarSink final : private wire::TarReader::Sink {
   enum class Owners { archive, ours };
   static Result<std::unique_ptr<TarSink>> open(int root_fd, const std::string& path,
                                                Owners owners = Owners::archive);
+  // Everything belongs to `owner`; directories that are missing on the way to `path`, too.
+  static Result<std::unique_ptr<TarSink>> open_for(int root_fd, const std::string& path,
+                                                   std::optional<Owner> owner);
   TarSink(const TarSink&) = delete;
   TarSink& operator=(const TarSink&) = delete;
   ~TarSink() override;
@@ -79,7 +82,8 @@ class TarSink final : private wire::TarReader::Sink {
     std::int64_t mtime_ns;
   };
 
-  TarSink(UniqueFd target, Owners owners) : target_(std::move(target)), owners_(owners) {}
+  TarSink(UniqueFd target, Owners owners, std::optional<Owner> owner)
+      : target_(std::move(target)), owners_(owners), owner_(owner) {}
 
   Result<> on_entry(const wire::TarEntry& entry) override;
   Result<> on_data(std::string_view bytes) override;
@@ -93,6 +97,7 @@ class TarSink final : private wire::TarReader::Sink {
 
   UniqueFd target_;
   Owners owners_;
+  std::optional<Owner> owner_;              // of everything, whatever the archive says
   UniqueFd parent_;                         // of the current entry
   std::optional<std::string> parent_path_;  // below the target; what parent_ is for
   std::string name_;                        // of the current entry in parent_

@@ -44,7 +44,8 @@ struct HostLimits {
 struct BootSpec {
   std::string id;
   Size size;
-  std::string base_disk;  // raw ext4 image; never written
+  std::string base_disk;            // raw ext4 image; never written
+  std::vector<std::string> layers;  // qcow2 files on top of it, bottom first; never written
   TenantSpec tenant;
   HostLimits limits;
   bool network = false;  // as in LaunchSpec
@@ -110,8 +111,11 @@ class Machine {
   // Takes away what is behind the network card; a resume can bring it back.
   virtual net::Task<Result<>> unplug_network() = 0;
 
+  // What a booted machine has written since its start, or since the last cut, becomes the immutable
+  // file `path`, which is on the disk when this returns; the machine goes on in a new layer on top.
+  virtual net::Task<Result<>> cut_layer(const std::string& path, Deadline deadline) = 0;
   // Freezes the tenant and turns this machine into a snapshot in `directory`; the machine is gone
-  // afterwards.
+  // afterwards. Layers above the base become one.
   virtual net::Task<Result<>> snapshot(const std::string& directory, Deadline deadline) = 0;
   // Freezes, writes what this clone changed, ends the process. Engine::resume brings it back.
   virtual net::Task<Result<>> suspend(Deadline deadline) = 0;

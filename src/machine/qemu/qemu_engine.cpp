@@ -42,6 +42,8 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::boot(BootSpec spec, Dead
   record.runtime = host_.runtime().hash;
   record.network = spec.network;
   record.disks = {{spec.base_disk, DiskFormat::raw, 0}};
+  for (const std::string& layer : spec.layers)
+    record.disks.push_back({layer, DiskFormat::qcow2, 0});
 
   struct Start {
     RamImage ram;

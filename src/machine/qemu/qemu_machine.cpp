@@ -314,6 +314,8 @@ net::Task<Result<>> QemuMachine::snapshot(const std::string& directory, Deadline
   FB_CO_TRY(co_await stop_cpus(deadline));
   deps_.host.faults().reach("stopped");
   watch.lap("freeze");
+  FB_CO_TRY(co_await flatten(deadline));
+  watch.lap("flatten");
   {
     FB_CO_TRY_ASSIGN(UniqueFd state,
                      sys::open(directory + "/state", O_WRONLY | O_CREAT | O_TRUNC, 0600));
@@ -327,11 +329,10 @@ net::Task<Result<>> QemuMachine::snapshot(const std::string& directory, Deadline
   agent_.close();
   qmp_->close();
   auto finish = [&]() -> Result<> {
-    FB_TRY_ASSIGN(UniqueFd disk, sys::open(record_.disks.front().path, O_RDONLY));
-    FB_TRY_ASSIGN(const std::uint64_t disk_bytes, sys::file_size(disk.get()));
+    FB_TRY_ASSIGN(const std::uint64_t virtual_bytes, disk_bytes());
     FB_TRY(deps_.host.stop_process(record_, repair_deadline()));
     deps_.host.faults().reach("ended");
-    FB_TRY(write_snapshot(deps_.host, directory, record_, *std::move(own_ram_), disk_bytes));
+    FB_TRY(write_snapshot(deps_.host, directory, record_, *std::move(own_ram_), virtual_bytes));
     return deps_.host.remove(record_.id, repair_deadline());
   };
   auto finished = co_await blocking(finish);
@@ -341,40 +342,6 @@ net::Task<Result<>> QemuMachine::snapshot(const std::string& directory, Deadline
 }
 
 // ------------------------------------------------------------------------------------------- fork
-
-// The layer written so far becomes immutable; the machine goes on in a new one on top of it.
-net::Task<Result<>> QemuMachine::switch_to_new_layer(Deadline deadline) {
-  const std::size_t level = record_.disks.size();
-  const std::string file_node = "file" + std::to_string(level);
-  const DiskLayer layer{path("disk-" + std::to_string(level) + ".qcow2"), DiskFormat::qcow2, 0};
-  FB_CO_TRY(create_qcow2(layer.path, snapshot_->record().disk_bytes));
-  FB_CO_TRY_ASSIGN(UniqueFd fresh, sys::open(layer.path, O_RDWR));
-  FB_CO_TRY_ASSIGN(UniqueFd read_only, sys::open(record_.disks.back().path, O_RDONLY));
-  // QEMU reopens the old layer read-only, and takes the descriptor with fitting access from its
-  // set.
-  FB_CO_TRY(co_await qmp_->execute("add-fd", {{"fdset-id", level}}, deadline, read_only.get()));
-  FB_CO_TRY(co_await qmp_->execute("add-fd", {{"fdset-id", level + 1}}, deadline, fresh.get()));
-  const json::object cache{{"direct", false}, {"no-flush", true}};
-  FB_CO_TRY(co_await qmp_->execute("blockdev-add",
-                                   {{"driver", "file"},
-                                    {"node-name", file_node},
-                                    {"filename", "/dev/fdset/" + std::to_string(level + 1)},
-                                    {"cache", cache}},
-                                   deadline));
-  FB_CO_TRY(co_await qmp_->execute("blockdev-add",
-                                   {{"driver", "qcow2"},
-                                    {"node-name", disk_node(level)},
-                                    {"file", file_node},
-                                    {"backing", nullptr},
-                                    {"cache", cache},
-                                    {"discard", "unmap"}},
-                                   deadline));
-  FB_CO_TRY(co_await qmp_->execute("blockdev-snapshot",
-                                   {{"node", disk_node(level - 1)}, {"overlay", disk_node(level)}},
-                                   deadline));
-  record_.disks.push_back(layer);
-  co_return deps_.host.write_record(record_);
-}
 
 // A suspended machine beside this one. Layers and memory are hard links: shared while anybody needs
 // them.

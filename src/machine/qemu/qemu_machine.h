@@ -50,6 +50,7 @@ class QemuMachine final : public Machine {
   net::Task<Result<>> park(Deadline deadline) override;
   net::Task<Result<>> unpark(const Identity& identity, Deadline deadline) override;
   net::Task<Result<>> unplug_network() override;
+  net::Task<Result<>> cut_layer(const std::string& path, Deadline deadline) override;
   net::Task<Result<>> snapshot(const std::string& directory, Deadline deadline) override;
   net::Task<Result<>> suspend(Deadline deadline) override;
   net::Task<Result<>> fork(const std::vector<std::string>& ids, Deadline deadline) override;
@@ -81,6 +82,9 @@ class QemuMachine final : public Machine {
   net::Task<void> undo_freeze(Deadline deadline);
   net::Task<Result<>> write_durably(UniqueFd saved, Deadline deadline);
   net::Task<Result<>> switch_to_new_layer(Deadline deadline);
+  // Copies all layers between the base and the machine's own into the latter.
+  net::Task<Result<>> flatten(Deadline deadline);
+  Result<std::uint64_t> disk_bytes() const;  // virtual
   Result<> write_child(const std::string& id, const std::vector<DiskLayer>& frozen_layers);
   Result<> check_clone(std::string_view doing) const;
   template <class Work>
