@@ -47,6 +47,32 @@ Result<std::unique_ptr<Sink>> open_unpack(const Request& request, int root) {
   return std::make_unique<ArchiveSink>(std::move(tar));
 }
 
+// Whether the beginning of a file is that of an archive: it has a first entry.
+class ProbeSink final : public Sink, private wire::TarReader::Sink {
+ public:
+  Result<> write(std::string_view bytes) override {
+    // Damage behind the first entry is for the unpacking to find.
+    if (!found_) (void)decompressor_.feed(bytes);
+    return {};
+  }
+  Result<> finish() override {
+    if (found_) return {};
+    return fail(Code::invalid, "this is not a tar archive");
+  }
+
+ private:
+  Result<> on_entry(const wire::TarEntry&) override {
+    found_ = true;
+    return fail(Code::conflict, "enough");
+  }
+  Result<> on_data(std::string_view) override { return {}; }
+  Result<> on_entry_end() override { return {}; }
+
+  bool found_ = false;
+  wire::TarReader reader_{*this};
+  wire::Decompressor decompressor_{[this](std::string_view bytes) { return reader_.feed(bytes); }};
+};
+
 std::unique_ptr<StreamHandler> refuse(Exchange& exchange, const Error& error) {
   exchange.error(error);
   return nullptr;
@@ -64,6 +90,10 @@ std::unique_ptr<StreamHandler> BuildService::open(const Request& request,
       return refuse(*exchange, {Code::invalid, "query value 'path' is missing", {}});
     return upload(reactor_, workers_, exchange, [=] { return open_unpack(request, root); });
   }
+  if (request.is("PUT", "/build/probe")) {
+    return upload(reactor_, workers_, exchange,
+                  [] { return Result<std::unique_ptr<Sink>>(std::make_unique<ProbeSink>()); });
+  }
   if (request.is("POST", "/build/mounts")) {
     return json_call(exchange, [this, exchange](const json::object& body) {
       auto mounts = parse_mounts(body);
@@ -80,7 +110,8 @@ std::unique_ptr<StreamHandler> BuildService::open(const Request& request,
       (request.method == "PUT" || request.method == "DELETE")) {
     answer_from_worker(reactor_, workers_, exchange, [request]() -> Result<json::object> {
       const std::string& name = request.segments[2];
-      FB_TRY(request.method == "PUT" ? create_staging(name) : remove_staging(name));
+      FB_TRY_ASSIGN(const std::uint64_t bytes, request.number("bytes", 0));
+      FB_TRY(request.method == "PUT" ? create_staging(name, bytes) : remove_staging(name));
       return json::object();
     });
     return nullptr;

@@ -80,14 +80,15 @@ Result<std::vector<StagedMount>> parse_mounts(const json::object& body) {
   return mounts;
 }
 
-Result<> create_staging(const std::string& name) {
+Result<> create_staging(const std::string& name, std::uint64_t bytes) {
   FB_TRY_ASSIGN(const std::string path, place_for(name));
   if (::mkdir(kArea, 0700) != 0 && errno != EEXIST) return fail_errno("mkdir /staging");
   if (::mkdir(path.c_str(), 0700) != 0) {
     if (errno == EEXIST) return {};
     return fail_errno("mkdir " + path);
   }
-  if (::mount("staging", path.c_str(), "tmpfs", kFlags, "mode=0755") != 0)
+  const std::string options = bytes == 0 ? "mode=0755" : "mode=0755,size=" + std::to_string(bytes);
+  if (::mount("staging", path.c_str(), "tmpfs", kFlags, options.c_str()) != 0)
     return fail_errno("mount " + path);
   return {};
 }

@@ -23,7 +23,8 @@ Result<std::vector<StagedMount>> parse_mounts(const json::object& body);
 
 // ---- on a worker, in the agent's own mount namespace
 
-Result<> create_staging(const std::string& name);  // fine if it is there
+// Fine if it is there. `bytes` 0: as much as half of the memory.
+Result<> create_staging(const std::string& name, std::uint64_t bytes);
 Result<> remove_staging(const std::string& name);
 Result<UniqueFd> open_staging(const std::string& name);
 // A mount that is nowhere yet.

@@ -1,0 +1,85 @@
+// One build microVM: a stage's disk with its tenant, in which instructions are carried out. Ended
+// by end(); whoever starts it must call that. One executor.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "image/build_context.h"
+#include "image/build_plan.h"
+#include "image/copy_sources.h"
+#include "image/disk_chain.h"
+#include "image/guest_copy.h"
+#include "machine/engine.h"
+
+namespace firebreak::image {
+
+using BuildOutput = std::function<void(std::string_view text)>;
+
+struct BuildMachineSpec {
+  machine::Size size;
+  machine::HostLimits limits;
+  bool network = false;
+  // It runs: its network policy may be loaded. An error ends the build.
+  std::function<net::Task<Result<>>(std::string id)> started;
+  std::function<void(std::string id)> ended;
+};
+
+// A part of another tree for one RUN.
+struct StagedTree {
+  std::string staging;
+  std::string path = ".";
+};
+
+class BuildMachine {
+ public:
+  static net::Task<Result<std::unique_ptr<BuildMachine>>> start(machine::Engine& engine,
+                                                                const BuildMachineSpec& spec,
+                                                                std::string id, DiskChain disk,
+                                                                Deadline deadline);
+  BuildMachine(const BuildMachine&) = delete;
+  BuildMachine& operator=(const BuildMachine&) = delete;
+  ~BuildMachine() = default;
+
+  machine::AgentClient& agent() { return machine_->agent(); }
+  const DiskChain& disk() const { return disk_; }
+
+  // Where files go, with the rules of COPY: into the destination if that is, or is to be, a
+  // directory, else to its name.
+  struct Target {
+    CopyPlace place;
+    std::string rename;
+  };
+  net::Task<Result<Target>> target_of(const CopyStep& copy, bool one_file, Deadline deadline);
+  net::Task<Result<>> make_directory(std::string path, std::string user, Deadline deadline);
+
+  // An empty tree in memory, or the one that is there if `keep`.
+  net::Task<Result<>> stage(std::string name, bool keep, std::uint64_t bytes, Deadline deadline);
+  struct StepMount {
+    StagedTree tree;
+    std::string target;
+    bool readonly = false;
+  };
+  // Code::guest if the command fails, with its exit status. What it leaves running is killed.
+  net::Task<Result<>> run(machine::ExecSpec spec, std::vector<StepMount> mounts, BuildOutput output,
+                          Deadline deadline);
+
+  // What was written since the last one becomes the layer on top of `with`.
+  net::Task<Result<>> cut(DiskChain with, Deadline deadline);
+  net::Task<void> end();
+
+ private:
+  BuildMachine(std::unique_ptr<machine::Machine> machine, DiskChain disk,
+               std::function<void(std::string)> ended)
+      : machine_(std::move(machine)), disk_(std::move(disk)), ended_(std::move(ended)) {}
+  net::Task<Result<>> execute(machine::ExecSpec spec, BuildOutput output, Deadline deadline);
+
+  std::unique_ptr<machine::Machine> machine_;
+  DiskChain disk_;
+  std::function<void(std::string)> ended_;
+};
+
+}  // namespace firebreak::image

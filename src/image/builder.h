@@ -1,0 +1,124 @@
+// Carries out a build plan: stage by stage, step by step, each step a disk layer. Layers that are
+// there already are taken; a machine is started only for the first that is not. One object a build;
+// one executor.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "image/build_machine.h"
+#include "image/layer_cache.h"
+
+namespace firebreak::image {
+
+struct FoundBase {
+  BaseImage image;
+  DiskChain disk;
+};
+
+struct BuildOrder {
+  std::string owner;  // of the layers
+  std::shared_ptr<const BuildContext> context;
+  wire::IgnoreRules ignore;
+  BuildPlan plan;
+  std::map<std::string, FoundBase> bases;  // by the name in the Dockerfile
+  std::string scratch;                     // an empty disk
+  std::map<std::string, std::string> secrets;
+  bool use_cache = true;
+  std::int64_t mtime_ns = 0;  // of files from the context
+  std::string name;           // machines of this build are NAME, NAME-1, ...
+  BuildMachineSpec machine;
+  BuildOutput log;
+};
+
+struct StepReport {
+  std::string text;
+  bool cached = false;
+  std::uint64_t took_ms = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct BuiltDisk {
+  DiskChain disk;
+  std::string key;  // the same whenever the same is built on the same base
+  ImageConfig config;
+  std::vector<StepReport> steps;
+};
+
+class Builder {
+ public:
+  Builder(machine::Engine& engine, LayerCache& cache, BuildOrder order)
+      : engine_(engine), cache_(cache), hold_(cache), order_(std::move(order)) {}
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+  ~Builder() = default;
+
+  // Code::guest for an instruction that fails, with its place in the Dockerfile. No machine is
+  // left, whatever happens. The disk stays usable as long as this object lives.
+  net::Task<Result<BuiltDisk>> run(Deadline deadline);
+
+ private:
+  struct Stage {
+    DiskChain disk;
+    std::string key;
+  };
+  // Reads a step's other inputs: what it copies or mounts.
+  struct StepInput {
+    std::string content;                  // for the key
+    std::vector<CopySelection> selected;  // from the context, one a copy or mount
+  };
+
+  net::Task<Result<BuiltDisk>> run_stages(Deadline deadline);
+  net::Task<Result<Stage>> run_stage(std::size_t index, Deadline deadline);
+  net::Task<Result<>> run_step(const BuildStep& step, Stage& stage, Deadline deadline);
+  Result<StepInput> input_of(const BuildStep& step, Deadline deadline) const;
+  Result<std::string> key_of(const FileSource& source) const;
+
+  net::Task<Result<>> act(BuildMachine& machine, const RunStep& run, const StepInput& input,
+                          Deadline deadline);
+  net::Task<Result<>> act(BuildMachine& machine, const CopyStep& copy, const StepInput& input,
+                          Deadline deadline);
+  net::Task<Result<>> act(BuildMachine& machine, const WorkdirStep& workdir, const StepInput& input,
+                          Deadline deadline);
+  net::Task<Result<>> act(BuildMachine& machine, const ConfigStep& config, const StepInput& input,
+                          Deadline deadline);
+  net::Task<Result<>> copy_from_context(BuildMachine& machine, const CopyStep& copy,
+                                        const CopySelection& selection, ModeAndTime as,
+                                        Deadline deadline);
+  net::Task<Result<>> copy_from_guest(BuildMachine& machine, const CopyStep& copy, ModeAndTime as,
+                                      Deadline deadline);
+  // Adds what the mount needs to the step's mounts or environment.
+  net::Task<Result<>> prepare_mount(BuildMachine& machine, const RunMount& mount,
+                                    const CopySelection* selected, std::size_t number,
+                                    machine::ExecSpec& spec,
+                                    std::vector<BuildMachine::StepMount>& mounts,
+                                    Deadline deadline);
+  net::Task<Result<StagedTree>> stage_secret(BuildMachine& machine, const wire::Mount& mount,
+                                             const std::string& value, std::size_t number,
+                                             Deadline deadline);
+  net::Task<Result<StagedTree>> stage_bind(BuildMachine& machine, const RunMount& mount,
+                                           const CopySelection* selected, std::string name,
+                                           Deadline deadline);
+
+  net::Task<Result<BuildMachine*>> machine_on(const DiskChain& disk, Deadline deadline);
+  // One that has the files of another stage or image; kept for the next that asks.
+  net::Task<Result<BuildMachine*>> source_on(const FileSource& source, Deadline deadline);
+  std::string next_machine();
+  void say(const std::string& text) const { order_.log(text + "\n"); }
+
+  machine::Engine& engine_;
+  LayerCache& cache_;
+  LayerCache::Hold hold_;
+  BuildOrder order_;
+  std::vector<Stage> done_;  // as the plan's stages
+  std::vector<StepReport> reports_;
+  std::unique_ptr<BuildMachine> machine_;  // of the stage
+  std::unique_ptr<BuildMachine> source_;   // that files are taken from
+  std::size_t steps_ = 0;                  // of all stages
+  std::size_t step_ = 0;
+  std::size_t machines_ = 0;
+};
+
+}  // namespace firebreak::image
