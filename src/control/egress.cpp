@@ -132,6 +132,22 @@ net::Task<void> Egress::dismiss(LivePtr vm) {
     co_await services_.networks->dismiss(vm->record.id.str(), Deadline::in(kDismissDeadline));
 }
 
+net::Task<Result<>> Egress::admit_build(core::TenantId tenant, std::string machine,
+                                        std::string policy, Deadline deadline) {
+  if (services_.networks == nullptr || policy == core::kNoEgress) co_return Result<>();
+  core::Microvm as_microvm;
+  as_microvm.id = core::MicrovmId(machine);
+  as_microvm.tenant = std::move(tenant);
+  as_microvm.egress = std::move(policy);
+  core::EgressStack stack = co_await stack_for(as_microvm);
+  co_return co_await services_.networks->admit(std::move(machine), std::move(stack), deadline);
+}
+
+net::Task<void> Egress::dismiss_build(std::string machine) {
+  if (services_.networks != nullptr)
+    co_await services_.networks->dismiss(std::move(machine), Deadline::in(kDismissDeadline));
+}
+
 net::Task<Result<>> Egress::admit_again(core::TenantId tenant, Deadline deadline) {
   Result<> first;
   for (const LivePtr& vm : registry_.all()) {

@@ -48,6 +48,11 @@ class Egress {
   // Its machine goes; its counters stay.
   net::Task<void> dismiss(LivePtr vm);
 
+  // The same for a machine that builds an image: the policy, kept in by the tenant's maximum.
+  net::Task<Result<>> admit_build(core::TenantId tenant, std::string machine, std::string policy,
+                                  Deadline deadline);
+  net::Task<void> dismiss_build(std::string machine);
+
  private:
   net::Task<core::EgressStack> stack_for(const core::Microvm& microvm);
   net::Task<Result<>> admit_again(core::TenantId tenant, Deadline deadline);

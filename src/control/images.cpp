@@ -49,8 +49,18 @@ net::Task<Result<>> Images::recover() {
     (void)sys::remove_tree(
         services_.catalogue.directory(version.image.str() + "-" + std::to_string(version.number)));
     version.updated = services_.clock.now();
-    FB_CO_TRY(co_await services_.db.run(
-        [&version](store::Store& store) { return store.update_version(version); }));
+    FB_CO_TRY(co_await services_.db.run([&version](store::Store& store) -> Result<> {
+      FB_TRY(store.update_version(version));
+      FB_TRY_ASSIGN(const auto builds, store.list_builds(version.image, version.number));
+      for (core::Build build : builds) {
+        if (build.finished) continue;
+        build.state = core::BuildState::failed;
+        build.state_reason = version.state_reason;
+        build.finished = version.updated;
+        FB_TRY(store.update_build(build));
+      }
+      return {};
+    }));
   }
   co_return Result<>();
 }
@@ -71,25 +81,74 @@ net::Task<Result<std::vector<core::ImageVersion>>> Images::versions(const core::
       [&id](store::Store& store) { return store.list_versions(id); });
 }
 
-// The records of a build, before it begins: an image if there is none, and a version.
-net::Task<Result<>> Images::write(core::Image& image, core::ImageVersion& version, bool is_new) {
-  co_return co_await services_.db.run([&](store::Store& store) -> Result<> {
-    if (is_new) FB_TRY(store.create_image(image));
-    FB_TRY_ASSIGN(const auto known, store.list_versions(image.id));
+namespace {
+
+// All in one transaction's time: nobody else writes between the looks and the writes.
+Result<NewVersion> begin_in(store::Store& store, const core::TenantId& tenant,
+                            const core::TenantLimits& limits, const std::string& name,
+                            const core::Tags& tags, core::ImageVersion version) {
+  NewVersion made;
+  FB_TRY_ASSIGN(const auto existing, store.find_image_by_name(tenant, name));
+  made.first = !existing || existing->tenant != tenant;
+  if (made.first) {
+    FB_TRY_ASSIGN(const core::TenantUse use, store.tenant_use(tenant));
+    if (use.images >= limits.images)
+      return fail(Code::exhausted,
+                  core::LimitRefusal{"images", limits.images, use.images, {}}.message());
+    made.image = {.id = core::new_image_id(),
+                  .tenant = tenant,
+                  .name = name,
+                  .tags = tags,
+                  .created = version.created};
+    FB_TRY(store.create_image(made.image));
+  } else {
+    made.image = *existing;
+    if (made.image.state == ImageState::creating || made.image.state == ImageState::updating)
+      return fail(Code::conflict, cannot("built: a build of it is under way", made.image));
+    FB_TRY_ASSIGN(const auto known, store.list_versions(made.image.id));
+    if (known.size() >= limits.versions_per_image)
+      return fail(
+          Code::exhausted,
+          core::LimitRefusal{"versions_per_image", limits.versions_per_image, known.size(), {}}
+              .message());
     for (const core::ImageVersion& other : known)
       version.number = std::max(version.number, other.number + 1);
-    return store.create_version(version);
-  });
+    made.image.state = ImageState::updating;
+    made.image.updated = version.created;
+    FB_TRY(store.update_image(made.image));
+  }
+  version.image = made.image.id;
+  made.version = std::move(version);
+  FB_TRY(store.create_version(made.version));
+  made.build = {.id = core::BuildId(core::new_uuid()),
+                .image = made.image.id,
+                .version = made.version.number,
+                .created = made.version.created};
+  FB_TRY(store.create_build(made.build));
+  return made;
 }
 
-// A first clone that nobody keeps must say that it is fit.
-net::Task<Result<>> Images::validate(std::shared_ptr<machine::Snapshot> snapshot, core::Hooks hooks,
+}  // namespace
+
+net::Task<Result<NewVersion>> Images::begin(core::TenantId tenant, core::TenantLimits limits,
+                                            std::string name, core::Tags tags,
+                                            core::ImageVersion version) {
+  FB_CO_TRY(core::check_image_name(name));
+  FB_CO_TRY(core::check(version.hooks));
+  FB_CO_TRY(core::size_for(version.memory_mib));
+  version.created = services_.clock.now();
+  co_return co_await services_.db.run(
+      [&](store::Store& store) { return begin_in(store, tenant, limits, name, tags, version); });
+}
+
+net::Task<Result<>> Images::validate(std::string snapshot, core::Hooks hooks,
                                      std::string machine_id, Deadline deadline) {
   if (!hooks[core::Hook::validate].enabled) co_return Result<>();
+  FB_CO_TRY_ASSIGN(auto loaded, co_await services_.catalogue.load(std::move(snapshot), deadline));
   building_.insert(machine_id);
   auto body = [&]() -> net::Task<Result<>> {
     FB_CO_TRY_ASSIGN(auto clone,
-                     co_await services_.engine.restore(std::move(snapshot),
+                     co_await services_.engine.restore(std::move(loaded),
                                                        {.id = machine_id, .limits = {}}, deadline));
     Result<> valid = co_await clone->wake(machine::fresh_identity(machine_id, 1), deadline);
     if (valid) {
@@ -104,96 +163,83 @@ net::Task<Result<>> Images::validate(std::shared_ptr<machine::Snapshot> snapshot
   co_return result;
 }
 
+net::Task<Result<>> Images::finish(NewVersion& made, Result<std::string> snapshot) {
+  core::ImageVersion& version = made.version;
+  const core::Time now = services_.clock.now();
+  version.state = snapshot ? VersionState::successful : VersionState::failed;
+  version.active = snapshot.has_value();
+  version.state_reason = snapshot ? "" : snapshot.error().message;
+  version.snapshot = snapshot.value_or("");
+  version.updated = made.image.updated = now;
+  if (made.first)
+    made.image.state = snapshot ? ImageState::created : ImageState::create_failed;
+  else
+    made.image.state = snapshot ? ImageState::updated : ImageState::update_failed;
+  made.build.state = snapshot ? core::BuildState::successful : core::BuildState::failed;
+  made.build.state_reason = version.state_reason;
+  made.build.finished = now;
+  if (!snapshot) {
+    const std::string name = made.snapshot_name();
+    co_await services_.catalogue.release(name);
+    (void)co_await services_.engine.remove_snapshot(services_.catalogue.directory(name),
+                                                    Deadline::in(std::chrono::seconds(20)));
+  }
+  FB_CO_TRY(co_await services_.db.run([&](store::Store& store) -> Result<> {
+    FB_TRY(store.update_version(version));
+    FB_TRY(store.update_build(made.build));
+    return store.update_image(made.image);
+  }));
+  services_.log.info("image built", {{"image", made.image.name},
+                                     {"version", core::version_text(version.number)},
+                                     {"state", to_string(version.state)},
+                                     {"reason", version.state_reason}});
+  services_.changed.notify();
+  if (snapshot) {
+    FB_CO_TRY_ASSIGN(const core::SizeClass size, core::size_for(version.memory_mib));
+    pool_.keep(version, size, made.image.tenant == core::kSystemTenant);
+  }
+  co_return Result<>();
+}
+
 net::Task<Result<core::ImageVersion>> Images::build_from_base(
     core::TenantId tenant, core::TenantLimits limits, BaseImageRequest request,
     std::function<void(std::string_view)> progress, Deadline deadline) {
-  FB_CO_TRY(core::check_image_name(request.name));
-  FB_CO_TRY(core::check(request.hooks));
   FB_CO_TRY_ASSIGN(const core::SizeClass size, core::size_for(request.memory_mib));
-  auto existing = co_await services_.db.run(
-      [&](store::Store& store) { return store.find_image_by_name(tenant, request.name); });
-  if (!existing) co_return std::unexpected(existing.error());
-  const bool is_new = !*existing || (*existing)->tenant != tenant;
-  core::Image image;
-  if (is_new) {
-    FB_CO_TRY_ASSIGN(const core::TenantUse use, co_await services_.db.run([&](store::Store& store) {
-      return store.tenant_use(tenant);
-    }));
-    if (use.images >= limits.images) {
-      co_return fail(Code::exhausted,
-                     core::LimitRefusal{"images", limits.images, use.images, {}}.message());
-    }
-    image = {.id = core::new_image_id(),
-             .tenant = tenant,
-             .name = request.name,
-             .tags = request.tags,
-             .created = services_.clock.now()};
-  } else {
-    image = **existing;
-    if (image.state == ImageState::creating || image.state == ImageState::updating)
-      co_return fail(Code::conflict, cannot("built: a build of it is under way", image));
-    FB_CO_TRY_ASSIGN(const auto known, co_await versions(image));
-    if (known.size() >= limits.versions_per_image) {
-      co_return fail(
-          Code::exhausted,
-          core::LimitRefusal{"versions_per_image", limits.versions_per_image, known.size(), {}}
-              .message());
-    }
-    image.state = ImageState::updating;
-  }
-  core::ImageVersion version{
-      .image = image.id,
+  core::ImageVersion draft{
       .state = VersionState::in_progress,
       .memory_mib = request.memory_mib,
       .hooks = request.hooks,
       .env = request.env,
-      .config = core::app_config(request.app.has_value(), request.app_is_pid1),
-      .created = services_.clock.now()};
-  FB_CO_TRY(co_await write(image, version, is_new));
-  if (!is_new) {
-    FB_CO_TRY(co_await services_.db.run(
-        [&image](store::Store& store) { return store.update_image(image); }));
-  }
-  const std::string name = image.id.str() + "-" + std::to_string(version.number);
-  image::BaseImageSpec spec{.base_disk = base_disk_,
-                            .directory = services_.catalogue.directory(name),
-                            .machine_id = "build-" + core::new_uuid(),
-                            .size = size,
-                            .tenant = {.app_is_pid1 = request.app && request.app_is_pid1,
-                                       .app = request.app,
-                                       .env = request.env},
-                            .hooks = request.hooks,
-                            .python_context = request.python_context,
-                            .progress = std::move(progress)};
-  const std::string machine_id = spec.machine_id;
-  building_.insert(machine_id);
-  auto built = co_await image::build_base_image(services_.engine, std::move(spec), deadline);
-  building_.erase(machine_id);
-  if (built) {
-    auto loaded = co_await services_.catalogue.load(name, deadline);
-    built = loaded ? co_await validate(*loaded, request.hooks, machine_id, deadline)
-                   : std::unexpected(loaded.error());
-  }
-  const core::Time now = services_.clock.now();
-  version.state = built ? VersionState::successful : VersionState::failed;
-  version.active = built.has_value();
-  version.state_reason = built ? "" : built.error().message;
-  version.snapshot = built ? name : "";
-  version.updated = image.updated = now;
-  if (!built) (void)sys::remove_tree(services_.catalogue.directory(name));
-  image.state = built ? (is_new ? ImageState::created : ImageState::updated)
-                      : (is_new ? ImageState::create_failed : ImageState::update_failed);
-  FB_CO_TRY(co_await services_.db.run([&](store::Store& store) -> Result<> {
-    FB_TRY(store.update_version(version));
-    return store.update_image(image);
-  }));
-  services_.log.info("image built", {{"image", image.name},
-                                     {"version", core::version_text(version.number)},
-                                     {"state", to_string(version.state)},
-                                     {"reason", version.state_reason}});
-  if (!built) co_return fail(built.error(), "building image " + image.name);
-  pool_.keep(version, size, tenant == core::kSystemTenant);
-  co_return version;
+      .config = core::app_config(request.app.has_value(), request.app_is_pid1)};
+  FB_CO_TRY_ASSIGN(NewVersion made,
+                   co_await begin(tenant, limits, request.name, request.tags, std::move(draft)));
+  const std::string name = made.snapshot_name();
+  const std::string machine_id = "build-" + made.build.id.str();
+  image::SnapshotSpec spec{
+      .disk = {.base = base_disk_, .layers = {}, .id = "base"},
+      .directory = services_.catalogue.directory(name),
+      .machine_id = machine_id,
+      .tenant = {.app_is_pid1 = request.app && request.app_is_pid1,
+                 .app = request.app,
+                 .env = request.env},
+      .hooks = request.hooks,
+      .python_context = request.python_context,
+      .machine = {.size = {.vcpus = size.peak_vcpus, .memory_mib = size.peak_memory_mib},
+                  .starting = [this](std::string id) { building_.insert(id); },
+                  .started = [](std::string) -> net::Task<Result<>> { co_return Result<>(); },
+                  .ended = [this](std::string id) -> net::Task<void> {
+                    building_.erase(id);
+                    co_return;
+                  }},
+      .log = [progress](std::string_view text) {
+        if (progress) progress(text.substr(0, text.find('\n')));
+      }};
+  auto built = co_await image::make_snapshot(services_.engine, std::move(spec), deadline);
+  if (built) built = co_await validate(name, request.hooks, machine_id, deadline);
+  FB_CO_TRY(
+      co_await finish(made, built ? Result<std::string>(name) : std::unexpected(built.error())));
+  if (!built) co_return fail(built.error(), "building image " + made.image.name);
+  co_return made.version;
 }
 
 net::Task<Result<>> Images::remove(core::TenantId tenant, std::string name_or_id,
@@ -220,6 +266,12 @@ net::Task<Result<>> Images::remove(core::TenantId tenant, std::string name_or_id
 
 net::Task<void> Images::forget_snapshot(const core::ImageVersion& version, Deadline deadline) {
   if (version.snapshot.empty()) co_return;
+  // A build that changed nothing has taken the snapshot of an older version.
+  const auto all =
+      co_await services_.db.run([](store::Store& store) { return store.all_versions(); });
+  if (!all) co_return;
+  for (const core::ImageVersion& other : *all)
+    if (other.snapshot == version.snapshot) co_return;
   co_await services_.catalogue.release(version.snapshot);
   (void)co_await services_.engine.remove_snapshot(services_.catalogue.directory(version.snapshot),
                                                   deadline);

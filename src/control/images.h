@@ -10,7 +10,7 @@
 
 #include "control/services.h"
 #include "control/warm_pool.h"
-#include "image/base_image.h"
+#include "image/image_snapshot.h"
 
 namespace firebreak::control {
 
@@ -23,6 +23,19 @@ struct BaseImageRequest {
   std::map<std::string, std::string> env;
   bool python_context = false;
   core::Tags tags;
+};
+
+// A version that is being made, with its image and its build.
+struct NewVersion {
+  core::Image image;
+  core::ImageVersion version;
+  core::Build build;
+  bool first = false;  // the image is new as well
+
+  // Name of its snapshot.
+  std::string snapshot_name() const {
+    return image.id.str() + "-" + std::to_string(version.number);
+  }
 };
 
 class Images {
@@ -38,8 +51,18 @@ class Images {
   net::Task<Result<core::ImageVersion>> build_from_base(
       core::TenantId tenant, core::TenantLimits limits, BaseImageRequest request,
       std::function<void(std::string_view)> progress, Deadline deadline);
+  // Records a version before anything is built: a new image, or one more version of it.
+  // Code::conflict while another build of it is under way; Code::exhausted at a limit.
+  net::Task<Result<NewVersion>> begin(core::TenantId tenant, core::TenantLimits limits,
+                                      std::string name, core::Tags tags,
+                                      core::ImageVersion version);
+  // How it ended: the name of its snapshot, or why there is none. Half a snapshot is removed.
+  net::Task<Result<>> finish(NewVersion& made, Result<std::string> snapshot);
+  // A first clone that nobody keeps must say that it is fit, if there is such a hook.
+  net::Task<Result<>> validate(std::string snapshot, core::Hooks hooks, std::string machine_id,
+                               Deadline deadline);
   // Machines of builds under way.
-  const std::set<std::string>& building() const { return building_; }
+  std::set<std::string>& building() { return building_; }
   net::Task<Result<core::Image>> find(core::TenantId tenant, std::string name_or_id);
   net::Task<Result<std::vector<core::ImageVersion>>> versions(const core::Image& image);
   // Code::denied for an image of the system; Code::conflict while microVMs of it live.
@@ -49,11 +72,8 @@ class Images {
                                      Deadline deadline);
 
  private:
-  net::Task<Result<>> validate(std::shared_ptr<machine::Snapshot> snapshot, core::Hooks hooks,
-                               std::string machine_id, Deadline deadline);
-  // Its snapshot; the record is gone already.
+  // Its snapshot, if no other version has the same; the record is gone already.
   net::Task<void> forget_snapshot(const core::ImageVersion& version, Deadline deadline);
-  net::Task<Result<>> write(core::Image& image, core::ImageVersion& version, bool is_new);
 
   Services& services_;
   WarmPool& pool_;

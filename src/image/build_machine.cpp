@@ -46,9 +46,10 @@ net::Task<Result<std::unique_ptr<BuildMachine>>> BuildMachine::start(machine::En
                          .tenant = {.hostname = "build", .network = spec.network},
                          .limits = spec.limits,
                          .network = spec.network};
+  spec.starting(id);
   auto booted = co_await engine.boot(std::move(boot), deadline);
   if (!booted) {
-    spec.ended(id);
+    co_await spec.ended(id);
     co_return std::unexpected(booted.error());
   }
   std::unique_ptr<BuildMachine> machine(
@@ -63,7 +64,7 @@ net::Task<Result<std::unique_ptr<BuildMachine>>> BuildMachine::start(machine::En
 net::Task<void> BuildMachine::end() {
   const std::string id = machine_->id();
   (void)co_await machine_->terminate(Deadline::in(kEndDeadline));
-  ended_(id);
+  co_await ended_(id);
 }
 
 net::Task<Result<BuildMachine::Target>> BuildMachine::target_of(const CopyStep& copy, bool one_file,

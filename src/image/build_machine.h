@@ -23,9 +23,11 @@ struct BuildMachineSpec {
   machine::Size size;
   machine::HostLimits limits;
   bool network = false;
-  // It runs: its network policy may be loaded. An error ends the build.
+  // For whoever keeps account: before it exists; when it runs, and its network policy may be loaded
+  // (an error ends the build); when nothing of it is left.
+  std::function<void(std::string id)> starting = [](const std::string&) {};
   std::function<net::Task<Result<>>(std::string id)> started;
-  std::function<void(std::string id)> ended;
+  std::function<net::Task<void>(std::string id)> ended;
 };
 
 // A part of another tree for one RUN.
@@ -73,13 +75,13 @@ class BuildMachine {
 
  private:
   BuildMachine(std::unique_ptr<machine::Machine> machine, DiskChain disk,
-               std::function<void(std::string)> ended)
+               std::function<net::Task<void>(std::string)> ended)
       : machine_(std::move(machine)), disk_(std::move(disk)), ended_(std::move(ended)) {}
   net::Task<Result<>> execute(machine::ExecSpec spec, BuildOutput output, Deadline deadline);
 
   std::unique_ptr<machine::Machine> machine_;
   DiskChain disk_;
-  std::function<void(std::string)> ended_;
+  std::function<net::Task<void>(std::string)> ended_;
 };
 
 }  // namespace firebreak::image

@@ -173,6 +173,8 @@ class Engine {
   virtual net::Task<Result<>> discard(const std::string& id, Deadline deadline) = 0;
   // Gives a snapshot's memory back as soon as no clone lives on it; load() brings it back.
   virtual net::Task<Result<>> unload(const std::string& directory, Deadline deadline) = 0;
+  // The files of a snapshot's disk, loaded or not: the raw base, then the qcow2 layers on top.
+  virtual Result<std::vector<std::string>> snapshot_disks(const std::string& directory) const = 0;
   // Removes a snapshot from memory and disk. No clone may be left.
   virtual net::Task<Result<>> remove_snapshot(const std::string& directory, Deadline deadline) = 0;
   // Every machine that has anything on the host, running or not.

@@ -33,6 +33,9 @@ class QemuEngine final : public Engine {
   net::Task<Result<>> discard(const std::string& id, Deadline deadline) override;
 
   net::Task<Result<>> unload(const std::string& directory, Deadline deadline) override;
+  Result<std::vector<std::string>> snapshot_disks(const std::string& directory) const override {
+    return machine::snapshot_disks(directory);
+  }
   net::Task<Result<>> remove_snapshot(const std::string& directory, Deadline deadline) override;
   Result<std::vector<FoundMachine>> list() const override;
   std::uint64_t stored_bytes(const std::string& id) const override;

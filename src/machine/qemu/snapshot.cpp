@@ -61,6 +61,14 @@ Result<> write_snapshot(const MachineHost& host, const std::string& directory,
   return sys::replace_file(directory + "/snapshot.json", to_json_text(record));
 }
 
+Result<std::vector<std::string>> snapshot_disks(const std::string& directory) {
+  FB_TRY_ASSIGN(const std::string text, sys::read_file(directory + "/snapshot.json"));
+  FB_TRY_ASSIGN(const SnapshotRecord record, parse_snapshot_record(text));
+  std::vector<std::string> paths;
+  for (const DiskLayer& disk : record.disks) paths.push_back(disk.path);
+  return paths;
+}
+
 Result<> remove_snapshot(const std::string& directory, Deadline deadline) {
   stop_holder(directory, deadline);
   return sys::remove_tree(directory);

@@ -38,6 +38,8 @@ class QemuSnapshot final : public Snapshot {
 Result<> write_snapshot(const MachineHost& host, const std::string& directory,
                         const MachineRecord& machine, RamImage ram, std::uint64_t disk_bytes);
 
+Result<std::vector<std::string>> snapshot_disks(const std::string& directory);
+
 // Ends the holder and removes the directory. No clone may be left.
 Result<> remove_snapshot(const std::string& directory, Deadline deadline);
 

@@ -1,0 +1,369 @@
+#include "control/builds.h"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <sys/stat.h>
+
+#include "base/sys.h"
+#include "image/image_config_json.h"
+#include "wire/crypto.h"
+#include "wire/dockerfile.h"
+
+namespace firebreak::control {
+namespace {
+
+using core::BuildState;
+using core::VersionState;
+
+constexpr std::size_t kMaxStepText = 1000;
+constexpr auto kPlanTime = std::chrono::seconds(60);
+
+std::uint64_t allocated(const std::string& path) {
+  struct stat st{};
+  return ::stat(path.c_str(), &st) == 0 ? static_cast<std::uint64_t>(st.st_blocks) * 512 : 0;
+}
+
+// The code that AWS's users know, then what happened.
+std::string reason_of(const Error& error) {
+  const std::string& text = error.message;
+  const auto known = [&text](std::string_view prefix) { return text.starts_with(prefix); };
+  if (known("S3_") || known("ARCHIVE_")) return text;
+  if (text.contains("No space left on device")) return "DISK_STORAGE_FULL: " + text;
+  switch (error.code) {
+    case Code::guest:
+    case Code::invalid:
+    case Code::not_found:
+    case Code::timeout:
+    case Code::exhausted:
+    case Code::conflict:
+      return "CONTAINER_BUILD_FAILED: " + text;
+    default:
+      return "INTERNAL_PLATFORM_ERROR: " + text;
+  }
+}
+
+json::array to_json(const std::vector<image::StepReport>& steps) {
+  json::array out;
+  for (const image::StepReport& step : steps) {
+    out.push_back(json::object{{"text", step.text.substr(0, kMaxStepText)},
+                               {"cached", step.cached},
+                               {"ms", step.took_ms},
+                               {"bytes", step.bytes}});
+  }
+  return out;
+}
+
+std::map<std::string, std::string> environment(const image::ImageConfig& config,
+                                               const std::map<std::string, std::string>& more) {
+  std::map<std::string, std::string> env(config.env.begin(), config.env.end());
+  for (const auto& [name, value] : more) env[name] = value;
+  return env;
+}
+
+machine::TenantSpec tenant_of(const BuildRequest& request, const image::ImageConfig& config) {
+  machine::TenantSpec tenant;
+  tenant.env = environment(config, request.env);
+  tenant.all_capabilities = request.all_capabilities;
+  const std::vector<std::string> argv = image::command_of(config);
+  if (argv.empty()) return tenant;
+  tenant.app_is_pid1 = true;
+  tenant.app = machine::AppSpec{.argv = argv,
+                                .env = {},
+                                .cwd = config.workdir.empty() ? "/" : config.workdir,
+                                .user = config.user.empty() ? "root" : config.user};
+  return tenant;
+}
+
+// Two builds with the same key make the same snapshot.
+std::string snapshot_key(const core::TenantId& tenant, const BuildRequest& request,
+                         const image::BuiltDisk& built) {
+  json::object env;
+  for (const auto& [name, value] : request.env) env[name] = value;
+  const json::object parts{{"tenant", tenant.str()},
+                           {"disk", built.disk.id},
+                           {"config", image::to_json(built.config)},
+                           {"hooks", core::to_json(request.hooks)},
+                           {"env", std::move(env)},
+                           {"memory", request.memory_mib},
+                           {"capabilities", request.all_capabilities},
+                           {"python", request.python_context}};
+  return wire::sha256_hex(json::serialize(parts));
+}
+
+}  // namespace
+
+Builds::Builds(Services& services, Images& images, Egress& egress, image::LayerCache& cache,
+               BuildsConfig config)
+    : services_(services),
+      images_(images),
+      egress_(egress),
+      cache_(cache),
+      config_(std::move(config)),
+      bases_(services, config_.bases),
+      log_(services.executor, config_.directory),
+      slots_(services.executor, config_.parallel) {}
+
+// ------------------------------------------------------------------------------------------ order
+
+net::Task<Result<Builds::Plan>> Builds::plan(const core::TenantId& tenant,
+                                             const BuildRequest& request,
+                                             BuildRequest::Context context) {
+  Plan out{.context = std::move(context)};
+  FB_CO_TRY_ASSIGN(const std::string text, image::read_dockerfile(*out.context, request.file));
+  FB_CO_TRY_ASSIGN(out.ignore, image::read_ignore_rules(*out.context, request.file));
+  FB_CO_TRY(image::check_links(*out.context, out.ignore));
+  FB_CO_TRY_ASSIGN(const wire::Dockerfile file, wire::parse_dockerfile(text, request.file));
+  const image::PlanOptions options{
+      .args = request.args, .target = request.target, .file_name = request.file};
+  image::BaseImages known;
+  std::vector<std::string> notes;
+  for (;;) {
+    FB_CO_TRY_ASSIGN(out.plan, image::plan_build(file, options, known));
+    if (out.plan.missing.empty()) break;
+    for (const std::string& name : out.plan.missing) {
+      FB_CO_TRY_ASSIGN(image::FoundBase base, co_await bases_.find(tenant, name, notes));
+      known[name] = base.image;
+      out.bases[name] = std::move(base);
+    }
+  }
+  out.plan.notes.insert(out.plan.notes.end(), notes.begin(), notes.end());
+  // What COPY takes from the context is looked for now: a name that is wrong costs no machine.
+  for (const image::PlannedStage& stage : out.plan.stages) {
+    for (const image::BuildStep& step : stage.steps) {
+      const auto* copy = std::get_if<image::CopyStep>(&step.action);
+      if (copy == nullptr || copy->from.kind != image::FileSource::Kind::context) continue;
+      auto found = image::select_sources(*out.context, out.ignore, {copy->sources, copy->excludes},
+                                         Deadline::in(kPlanTime));
+      if (!found) co_return fail(found.error(), request.file + ":" + std::to_string(step.at.line));
+    }
+  }
+  co_return out;
+}
+
+net::Task<Result<NewVersion>> Builds::order(core::Tenant tenant, BuildRequest request) {
+  if (closing_) co_return fail(Code::unavailable, "the server is stopping");
+  std::uint32_t under_way = 0;
+  for (const auto& [id, other] : active_) under_way += other->tenant.id == tenant.id ? 1 : 0;
+  if (under_way >= config_.per_tenant)
+    co_return fail(
+        Code::exhausted,
+        core::LimitRefusal{"builds under way", config_.per_tenant, under_way, {}}.message());
+  auto active = std::make_shared<Active>();
+  active->egress = !request.build_egress.empty() ? request.build_egress
+                   : !config_.egress.empty()     ? config_.egress
+                                                 : tenant.egress.run_default;
+  if (services_.networks == nullptr && request.build_egress.empty())
+    active->egress = core::kNoEgress;
+  FB_CO_TRY(co_await egress_.check_choice(tenant.id, active->egress));
+  if (!request.egress.empty()) FB_CO_TRY(co_await egress_.find(tenant.id, request.egress));
+  if (request.context) FB_CO_TRY(co_await plan(tenant.id, request, request.context));
+
+  json::object config;
+  if (!request.lambda.empty()) config["lambda"] = json::parse(request.lambda);
+  core::ImageVersion draft{.state = VersionState::pending,
+                           .memory_mib = request.memory_mib,
+                           .hooks = request.hooks,
+                           .env = request.env,
+                           .config = json::serialize(config),
+                           .egress = request.egress};
+  FB_CO_TRY_ASSIGN(active->made, co_await images_.begin(tenant.id, tenant.limits, request.name,
+                                                        request.tags, std::move(draft)));
+  active->tenant = std::move(tenant);
+  active->request = std::move(request);
+  active_[active->made.build.id] = active;
+  net::asio::co_spawn(services_.executor, run(active), net::asio::detached);
+  co_return active->made;
+}
+
+// -------------------------------------------------------------------------------------------- run
+
+net::Task<void> Builds::run(ActivePtr active) {
+  NewVersion& made = active->made;
+  const Deadline deadline = Deadline::in(config_.time);
+  auto slot = co_await slots_.lock(deadline);
+  Result<std::string> snapshot =
+      fail(Code::timeout, "the build waited too long for its turn; try again later");
+  if (slot) {
+    made.version.state = VersionState::in_progress;
+    made.build.state = BuildState::in_progress;
+    (void)co_await services_.db.run([&](store::Store& store) -> Result<> {
+      FB_TRY(store.update_version(made.version));
+      return store.update_build(made.build);
+    });
+    snapshot = co_await build(active, deadline);
+  }
+  if (!snapshot) {
+    Error error = snapshot.error();
+    if (active->cancelled)
+      error = {Code::conflict, closing_ ? "the server was stopped" : "the build was cancelled", {}};
+    else if (deadline.passed())
+      error = {Code::timeout,
+               "the build took longer than " + std::to_string(config_.time.count()) + " seconds; " +
+                   error.message,
+               {}};
+    services_.log.warn("build failed",
+                       {{"build", made.build.id.str()}, {"error", snapshot.error().text()}});
+    error.message = reason_of(error);
+    say(*active, "FAILED: " + error.message);
+    snapshot = std::unexpected(std::move(error));
+  } else {
+    say(*active, "SUCCESSFUL: " + made.image.name + " " + core::version_text(made.version.number));
+  }
+  (void)co_await images_.finish(made, std::move(snapshot));
+  if (auto shrunk = cache_.shrink(active->tenant.id.str(), config_.cache_bytes); !shrunk)
+    services_.log.warn("build cache", {{"error", shrunk.error().text()}});
+  active_.erase(made.build.id);
+  log_.changed().notify();
+}
+
+image::BuildMachineSpec Builds::machine_spec(const ActivePtr& active) {
+  const auto size = core::size_for(active->request.memory_mib);
+  return {.size = {.vcpus = size->peak_vcpus, .memory_mib = size->peak_memory_mib},
+          .network = services_.networks != nullptr && active->egress != core::kNoEgress,
+          .starting =
+              [this, active](std::string id) {
+                active->machines.insert(id);
+                images_.building().insert(id);
+              },
+          .started = [this, active](std::string id) -> net::Task<Result<>> {
+            if (active->cancelled) co_return fail(Code::conflict, "the build was cancelled");
+            co_return co_await egress_.admit_build(active->tenant.id, id, active->egress,
+                                                   Deadline::in(std::chrono::seconds(30)));
+          },
+          .ended = [this, active](std::string id) -> net::Task<void> {
+            co_await egress_.dismiss_build(id);
+            active->machines.erase(id);
+            images_.building().erase(id);
+          }};
+}
+
+net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline) {
+  if (active->cancelled) co_return fail(Code::conflict, "the build was cancelled");
+  BuildRequest& request = active->request;
+  BuildRequest::Context context = request.context;
+  if (!context) {
+    say(*active, "getting the build context");
+    FB_CO_TRY_ASSIGN(context, co_await request.fetch());
+  }
+  FB_CO_TRY_ASSIGN(Plan plan, co_await this->plan(active->tenant.id, request, context));
+  const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
+      services_.clock.now().time_since_epoch());
+  image::Builder builder(
+      services_.engine, cache_,
+      {.owner = active->tenant.id.str(),
+       .context = std::move(plan.context),
+       .ignore = std::move(plan.ignore),
+       .plan = std::move(plan.plan),
+       .bases = std::move(plan.bases),
+       .scratch = bases_.scratch_disk(),
+       .secrets = std::move(request.secrets),
+       .use_cache = !request.no_cache,
+       .mtime_ns = now.count(),
+       .name = "build-" + active->made.build.id.str(),
+       .machine = machine_spec(active),
+       .log = [this, active](std::string_view text) { log_.append(active->made.build.id, text); }});
+  FB_CO_TRY_ASSIGN(const image::BuiltDisk built, co_await builder.run(deadline));
+  co_return co_await take_snapshot(active, built, deadline);
+}
+
+net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
+                                                     const image::BuiltDisk& built,
+                                                     Deadline deadline) {
+  const BuildRequest& request = active->request;
+  const std::string key = snapshot_key(active->tenant.id, request, built);
+  FB_CO_TRY(record(*active, built, key));
+  if (!request.no_cache) {
+    if (auto same = co_await same_snapshot(key, deadline)) {
+      say(*active, "the snapshot of an earlier build is the same: taken");
+      co_return *same;
+    }
+  }
+  const std::string name = active->made.snapshot_name();
+  const std::string directory = services_.catalogue.directory(name);
+  const std::string machine_id = "build-" + active->made.build.id.str();
+  image::SnapshotSpec spec{
+      .disk = built.disk,
+      .directory = directory,
+      .machine_id = machine_id,
+      .tenant = tenant_of(request, built.config),
+      .hooks = request.hooks,
+      .port = image::first_port(built.config),
+      .python_context = request.python_context,
+      .machine = machine_spec(active),
+      .log = [this, active](std::string_view text) { log_.append(active->made.build.id, text); }};
+  FB_CO_TRY(co_await image::make_snapshot(services_.engine, std::move(spec), deadline));
+  FB_CO_TRY(co_await images_.validate(name, request.hooks, machine_id, deadline));
+  active->made.build.disk_bytes = allocated(directory + "/disk.qcow2");
+  active->made.build.memory_bytes = allocated(directory + "/ram");
+  co_return name;
+}
+
+// Kept in the version: what it runs, how it was made, what the façade wants to see again.
+Result<> Builds::record(Active& active, const image::BuiltDisk& built,
+                        const std::string& key) const {
+  core::ImageVersion& version = active.made.version;
+  FB_TRY_ASSIGN(json::object config, parse_json_object(version.config));
+  const bool app = !image::command_of(built.config).empty();
+  FB_TRY_ASSIGN(const json::object flags, parse_json_object(core::app_config(app, true)));
+  for (const auto& [name, value] : flags) config[name] = value;
+  config["image"] = image::to_json(built.config);
+  config["steps"] = to_json(built.steps);
+  config["snapshotKey"] = key;
+  version.config = json::serialize(config);
+  return {};
+}
+
+net::Task<std::optional<std::string>> Builds::same_snapshot(const std::string& key,
+                                                            Deadline deadline) {
+  auto all = co_await services_.db.run([](store::Store& store) { return store.all_versions(); });
+  if (!all) co_return std::nullopt;
+  for (const core::ImageVersion& version : *all) {
+    if (version.state != VersionState::successful || !version.config.contains(key)) continue;
+    // It may be from an older QEMU.
+    if (co_await services_.catalogue.load(version.snapshot, deadline)) co_return version.snapshot;
+  }
+  co_return std::nullopt;
+}
+
+// -------------------------------------------------------------------------------------------- end
+
+net::Task<Result<core::Build>> Builds::wait(core::Build build, Deadline deadline) {
+  for (;;) {
+    const auto found = co_await services_.db.run([&](store::Store& store) {
+      return store.find_build(build.image, build.version, build.id);
+    });
+    if (!found) co_return std::unexpected(found.error());
+    if (!*found) co_return fail(Code::not_found, "there is no such build any more");
+    if ((*found)->finished) co_return **found;
+    if (deadline.passed()) co_return fail(Code::timeout, "the build still goes on");
+    (void)co_await log_.changed().wait(deadline.earlier(Deadline::in(std::chrono::seconds(5))));
+  }
+}
+
+Result<> Builds::cancel(const core::BuildId& build) {
+  const auto found = active_.find(build);
+  if (found == active_.end()) return fail(Code::conflict, "this build is not under way");
+  const ActivePtr& active = found->second;
+  active->cancelled = true;
+  // Whatever waits for the machine sees it vanish.
+  for (const std::string& id : active->machines) {
+    auto discard = [](machine::Engine& engine, std::string machine) -> net::Task<void> {
+      (void)co_await engine.discard(machine, Deadline::in(std::chrono::seconds(20)));
+    };
+    net::asio::co_spawn(services_.executor, discard(services_.engine, id), net::asio::detached);
+  }
+  return {};
+}
+
+net::Task<void> Builds::close(Deadline deadline) {
+  closing_ = true;
+  while (!active_.empty() && !deadline.passed()) {
+    std::vector<core::BuildId> ids;
+    for (const auto& [id, active] : active_) ids.push_back(id);
+    for (const core::BuildId& id : ids)
+      if (!active_.at(id)->cancelled) (void)cancel(id);
+    (void)co_await log_.changed().wait(deadline);
+  }
+}
+
+}  // namespace firebreak::control

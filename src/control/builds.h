@@ -1,0 +1,117 @@
+// Builds of images from Dockerfiles: ordered, then carried out in the background, a few at a time;
+// their logs; their end. Owned by the program; one executor.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "control/base_finder.h"
+#include "control/build_log.h"
+#include "control/egress.h"
+#include "control/images.h"
+#include "image/layer_cache.h"
+#include "net/semaphore.h"
+#include "net/task_group.h"
+
+namespace firebreak::control {
+
+struct BuildRequest {
+  using Context = std::shared_ptr<const image::BuildContext>;
+
+  std::string name;
+  std::uint32_t memory_mib = core::kDefaultMemoryMib;
+  Context context;  // or, where it is got only once the build goes on:
+  std::function<net::Task<Result<Context>>()> fetch;
+  std::string file = "Dockerfile";
+  std::string target;
+  std::map<std::string, std::string> args;
+  std::map<std::string, std::string> secrets;
+  bool no_cache = false;
+  core::Hooks hooks;
+  std::map<std::string, std::string> env;  // beside what ENV sets
+  core::Tags tags;
+  bool all_capabilities = false;
+  bool python_context = false;
+  std::string egress;        // of runs that ask for none; empty: the tenant's default
+  std::string build_egress;  // empty: the server's setting, or the tenant's default
+  std::string lambda;        // JSON that the Lambda façade keeps in the version
+};
+
+struct BuildsConfig {
+  BaseSettings bases;
+  std::string directory;  // of logs
+  std::string egress;     // of builds that name none; empty: the tenant's default
+  std::chrono::seconds time{1800};
+  std::uint64_t cache_bytes = std::uint64_t{20} << 30;  // per tenant
+  std::uint32_t parallel = 2;
+  std::uint32_t per_tenant = 5;  // waiting ones included
+};
+
+class Builds {
+ public:
+  Builds(Services& services, Images& images, Egress& egress, image::LayerCache& cache,
+         BuildsConfig config);
+  Builds(const Builds&) = delete;
+  Builds& operator=(const Builds&) = delete;
+  ~Builds() = default;
+
+  // Checks what can be checked without a machine, writes the records and goes on by itself.
+  // Code::invalid with the place in the Dockerfile; Code::conflict while a build of that image goes
+  // on; Code::exhausted when the tenant has too many.
+  net::Task<Result<NewVersion>> order(core::Tenant tenant, BuildRequest request);
+  // Until it has ended, however.
+  net::Task<Result<core::Build>> wait(core::Build build, Deadline deadline);
+  // Code::conflict if it is not under way.
+  Result<> cancel(const core::BuildId& build);
+  BuildLog& log() { return log_; }
+  image::LayerCache& cache() { return cache_; }
+  // Cancels all, and waits for their machines to be gone.
+  net::Task<void> close(Deadline deadline);
+
+ private:
+  struct Active {
+    core::Tenant tenant;
+    BuildRequest request;
+    NewVersion made;
+    std::string egress;  // of the build
+    bool cancelled = false;
+    std::set<std::string> machines;
+  };
+  using ActivePtr = std::shared_ptr<Active>;
+
+  struct Plan {
+    BuildRequest::Context context;
+    wire::IgnoreRules ignore;
+    image::BuildPlan plan;
+    std::map<std::string, image::FoundBase> bases;
+  };
+  net::Task<Result<Plan>> plan(const core::TenantId& tenant, const BuildRequest& request,
+                               BuildRequest::Context context);
+  net::Task<void> run(ActivePtr active);
+  // The name of the snapshot.
+  net::Task<Result<std::string>> build(ActivePtr active, Deadline deadline);
+  net::Task<Result<std::string>> take_snapshot(ActivePtr active, const image::BuiltDisk& built,
+                                               Deadline deadline);
+  net::Task<std::optional<std::string>> same_snapshot(const std::string& key, Deadline deadline);
+  Result<> record(Active& active, const image::BuiltDisk& built, const std::string& key) const;
+  image::BuildMachineSpec machine_spec(const ActivePtr& active);
+  void say(const Active& active, const std::string& text) {
+    log_.append(active.made.build.id, text + "\n");
+  }
+
+  Services& services_;
+  Images& images_;
+  Egress& egress_;
+  image::LayerCache& cache_;
+  BuildsConfig config_;
+  BaseFinder bases_;
+  BuildLog log_;
+  net::Semaphore slots_;
+  std::map<core::BuildId, ActivePtr> active_;
+  bool closing_ = false;
+};
+
+}  // namespace firebreak::control

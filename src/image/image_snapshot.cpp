@@ -1,0 +1,118 @@
+#include "image/image_snapshot.h"
+
+#include "image/guest_stream.h"
+#include "image/hook_caller.h"
+
+namespace firebreak::image {
+namespace {
+
+constexpr auto kPoll = std::chrono::milliseconds(100);
+constexpr std::size_t kMaxTail = 2000;
+constexpr const char* kAppExec = "app";
+
+void say(const SnapshotSpec& spec, const std::string& text) {
+  if (spec.log) spec.log(text + "\n");
+}
+
+net::Task<void> pause(std::chrono::nanoseconds time) {
+  net::asio::steady_timer timer(co_await net::asio::this_coro::executor, time);
+  (void)co_await timer.async_wait(net::kNoThrow);
+}
+
+// What it printed, at the end of it; shown in the log and in the reason.
+net::Task<std::string> last_output(machine::AgentClient& agent, Deadline deadline) {
+  std::string text;
+  auto stream = co_await agent.exec_output(kAppExec, 0, deadline);
+  while (stream) {
+    auto frame = co_await (*stream)->next(deadline);
+    if (!frame || !*frame) break;
+    if ((*frame)->type == wire::FrameType::out || (*frame)->type == wire::FrameType::err)
+      text += (*frame)->payload;
+    if (text.size() > 2 * kMaxTail) text.erase(0, text.size() - kMaxTail);
+  }
+  co_return text;
+}
+
+net::Task<Result<bool>> runs(machine::AgentClient& agent, Deadline deadline) {
+  FB_CO_TRY_ASSIGN(const machine::AgentHealth health, co_await agent.health(deadline));
+  co_return health.app_running;
+}
+
+net::Task<Result<>> app_ended(machine::AgentClient& agent, const SnapshotSpec& spec,
+                              Deadline deadline) {
+  std::string printed =
+      co_await last_output(agent, deadline.earlier(Deadline::in(std::chrono::seconds(5))));
+  if (!printed.empty()) say(spec, printed);
+  while (printed.ends_with('\n')) printed.pop_back();
+  const std::string last = printed.substr(printed.rfind('\n') + 1).substr(0, 300);
+  co_return fail(Code::guest, "the application ended before it was ready" +
+                                  (last.empty() ? std::string() : ": " + last));
+}
+
+// The ready hook decides, else the port, else time.
+net::Task<Result<>> until_ready(machine::AgentClient& agent, const SnapshotSpec& spec,
+                                Deadline deadline) {
+  if (spec.hooks[core::Hook::ready].enabled) {
+    auto failure = co_await poll_hook(agent, spec.hooks, core::Hook::ready);
+    FB_CO_TRY_ASSIGN(const bool alive, co_await runs(agent, deadline));
+    if (!alive) co_return co_await app_ended(agent, spec, deadline);
+    if (failure) co_return fail(Code::guest, failure->reason);
+    co_return Result<>();
+  }
+  const Deadline until = deadline.earlier(
+      Deadline::in(spec.port != 0 ? std::chrono::nanoseconds(kPortPatience) : kSettle));
+  while (!until.passed()) {
+    FB_CO_TRY_ASSIGN(const bool alive, co_await runs(agent, deadline));
+    if (!alive) co_return co_await app_ended(agent, spec, deadline);
+    if (spec.port != 0 && co_await connect_guest(agent, spec.port, until)) co_return Result<>();
+    co_await pause(kPoll);
+  }
+  if (spec.port == 0) co_return Result<>();
+  co_return fail(Code::guest, "nothing listens on port " + std::to_string(spec.port) +
+                                  ", the first that EXPOSE names, after " +
+                                  std::to_string(kPortPatience.count()) + " seconds");
+}
+
+net::Task<Result<>> prepare(machine::Machine& machine, const SnapshotSpec& spec,
+                            Deadline deadline) {
+  if (spec.python_context) {
+    say(spec, "starting the interpreter");
+    FB_CO_TRY(co_await machine.agent().data_call(
+        "POST", "/contexts", {{"language", "python"}, {"id", kWarmContext}}, deadline));
+  }
+  if (!spec.tenant.app) co_return Result<>();
+  say(spec, "waiting for the application");
+  co_return co_await until_ready(machine.agent(), spec, deadline);
+}
+
+}  // namespace
+
+net::Task<Result<>> make_snapshot(machine::Engine& engine, SnapshotSpec spec, Deadline deadline) {
+  say(spec, "booting");
+  machine::BootSpec boot{.id = spec.machine_id,
+                         .size = spec.machine.size,
+                         .base_disk = spec.disk.base,
+                         .layers = spec.disk.layers,
+                         .tenant = spec.tenant,
+                         .limits = spec.machine.limits,
+                         .network = spec.machine.network};
+  boot.tenant.network = spec.machine.network;
+  spec.machine.starting(spec.machine_id);
+  auto booted = co_await engine.boot(std::move(boot), deadline);
+  if (!booted) {
+    co_await spec.machine.ended(spec.machine_id);
+    co_return std::unexpected(booted.error());
+  }
+  machine::Machine& machine = **booted;
+  auto made = co_await spec.machine.started(spec.machine_id);
+  if (made) made = co_await prepare(machine, spec, deadline);
+  if (made) {
+    say(spec, "taking the snapshot");
+    made = co_await machine.snapshot(spec.directory, deadline);
+  }
+  if (!made) (void)co_await machine.terminate(Deadline::in(std::chrono::seconds(20)));
+  co_await spec.machine.ended(spec.machine_id);
+  co_return made;
+}
+
+}  // namespace firebreak::image
