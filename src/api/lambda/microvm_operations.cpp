@@ -100,7 +100,7 @@ AwsResult<json::array> LambdaApi::connectors(const Input& in, const json::array&
   const auto lone = [&names](std::string_view name) {
     return names.size() > 1 && std::ranges::find(names, json::value(name)) != names.end();
   };
-  if (lone("NO_INGRESS") || lone("NO_EGRESS"))
+  if (lone("NO_INGRESS") || lone(core::kNoEgress))
     return invalid("NO_INGRESS and NO_EGRESS cannot be combined with other network connectors");
   return names;
 }
