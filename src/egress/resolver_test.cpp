@@ -1,17 +1,15 @@
 #include "egress/resolver.h"
 
-#include <functional>
 #include <list>
 #include <map>
 #include <set>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/udp.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "egress/loop_test_support.h"
 #include "net/broadcast.h"
 #include "net/tcp_stream.h"
 #include "wire/dns_test_support.h"
@@ -84,7 +82,7 @@ class FakeUpstream : public Upstream {
   net::Broadcast changed;
 };
 
-class ResolverTest : public testing::Test {
+class ResolverTest : public LoopTest {
  protected:
   void SetUp() override {
     upstream_.add("ok.test", {"192.0.2.1", "192.0.2.2"});
@@ -133,17 +131,6 @@ class ResolverTest : public testing::Test {
     resolver_ = *std::move(made);
   }
 
-  void run(const std::function<Task<void>()>& body) {
-    bool ended = false;
-    asio::co_spawn(io_, body, [&](const std::exception_ptr& thrown) {
-      ended = true;
-      if (thrown) std::rethrow_exception(thrown);
-    });
-    const Deadline limit = Deadline::in(20s);
-    while (!ended && !limit.passed()) io_.run_one_for(100ms);
-    ASSERT_TRUE(ended) << "hung";
-  }
-
   void send(udp::socket& socket, const std::string& message) {
     socket.send_to(asio::buffer(message), udp_at_);
   }
@@ -187,7 +174,6 @@ class ResolverTest : public testing::Test {
     }
   }
 
-  asio::io_context io_;
   FakeUpstream upstream_{io_.get_executor()};
   std::set<std::string> allowed_;
   std::vector<PinRequest> pins_;

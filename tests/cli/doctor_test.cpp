@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <iostream>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -16,25 +14,18 @@
 #include "base/deadline.h"
 #include "base/json.h"
 #include "base/sys.h"
+#include "support/environment.h"
 
 namespace firebreak {
 namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing_support::environment_or_die;
 
 // On a host where KVM hangs guests the trial takes its whole five seconds.
 constexpr std::chrono::seconds kQuick{10};
 constexpr std::chrono::seconds kInstant{3};
-
-std::string environment_or_die(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr) {
-    std::cerr << name << " is not set: run the tests through ./dev test\n";
-    std::exit(2);
-  }
-  return value;
-}
 
 struct Finished {
   int status = 0;  // of waitpid

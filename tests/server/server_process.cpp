@@ -1,9 +1,7 @@
 #include "server/server_process.h"
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <iostream>
 #include <thread>
 
 #include <boost/asio/co_spawn.hpp>
@@ -19,6 +17,7 @@
 #include "machine/cgroup.h"
 #include "machine/inventory.h"
 #include "net/http_client.h"
+#include "support/environment.h"
 #include "wire/crypto.h"
 #include "wire/sigv4.h"
 
@@ -26,15 +25,6 @@ extern char** environ;  // NOLINT
 
 namespace firebreak::testing_support {
 namespace {
-
-std::string environment_or_die(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr) {
-    std::cerr << name << " is not set: run the tests through ./dev test\n";
-    std::exit(2);
-  }
-  return value;
-}
 
 Deadline in_seconds(int seconds) {
   return Deadline::in(std::chrono::seconds(seconds));
