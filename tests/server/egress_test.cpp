@@ -213,6 +213,33 @@ TEST_F(EgressTest, TheGuestReadsWhyItWasRefused) {
   kill(id);
 }
 
+TEST_F(EgressTest, TheCommandLineShowsWhatCameOfIt) {
+  set_policy("shown", R"({"rules":[{"action":"allow","domain":"allowed.example"}]})");
+  const std::string id = launch("shown");
+  const auto seen = probe(id, {"tcp allowed.example 80", "tcp 10.5.5.5 80", "name other.example"});
+  EXPECT_THAT(seen[0], testing::StartsWith("ok"));
+  // Of one line of the table: its words, in order.
+  const auto line = [](const std::string& text, const std::string& with) {
+    const std::size_t at = text.find(with);
+    if (at == std::string::npos) return "no line with " + with + " in\n" + text;
+    const std::size_t begin = text.rfind('\n', at) + 1;
+    return text.substr(begin, text.find('\n', at) - begin);
+  };
+  using testing::ContainsRegex;
+  const std::string out = server->cli({"egress", id}).out;
+  EXPECT_THAT(out, testing::StartsWith("WHEN"));
+  EXPECT_THAT(line(out, " 10.5.5.5"),
+              ContainsRegex("^[0-9]+ s ago +connect +deny +tcp +10.5.5.5 +80 +[0-9]+ "
+                            "+[a-z]+:[a-z-]+ +[a-z]"));
+  EXPECT_THAT(line(out, "203.0.113.10"), ContainsRegex("^[0-9]+ s ago +(name|connect) +allow"));
+  EXPECT_THAT(line(out, " name "), ContainsRegex("allowed.example +1 +policy:1"));
+  EXPECT_THAT(line(out, "other.example"), ContainsRegex("name +deny +other.example +[0-9]+"));
+  const auto suggested = parse_json(server->cli({"egress", id, "--suggest"}).out);
+  ASSERT_TRUE(suggested);
+  EXPECT_THAT(json::serialize(*suggested), HasSubstr(R"("domain":"allowed.example")"));
+  kill(id);
+}
+
 }  // namespace
 }  // namespace firebreak::testing_support
 
