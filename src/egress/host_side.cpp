@@ -88,6 +88,12 @@ Uplink pair_of(int family, const char* block, std::uint32_t slot) {
   return pair;
 }
 
+// Where it is on already, nobody needs the right to write it.
+Result<> switch_on(const char* path) {
+  if (const auto value = sys::read_file(path); value && value->starts_with('1')) return {};
+  return sys::write_file(path, "1");
+}
+
 }  // namespace
 
 Uplink uplink4(std::uint32_t slot) {
@@ -121,12 +127,12 @@ Result<> HostSide::set_up_host() {
                 "the host's nftables rules cannot be loaded; networks of microVMs need nftables "
                 "in the kernel and CAP_NET_ADMIN: see firebreak doctor",
                 loaded.error().text());
-  if (auto on = sys::write_file("/proc/sys/net/ipv4/ip_forward", "1"); !on)
+  if (auto on = switch_on("/proc/sys/net/ipv4/ip_forward"); !on)
     return fail(Code::unavailable,
                 "forwarding cannot be switched on (net.ipv4.ip_forward): see firebreak doctor",
                 on.error().text());
   // A host without IPv6 has no such file, and its microVMs reach no IPv6 address.
-  (void)sys::write_file("/proc/sys/net/ipv6/conf/all/forwarding", "1");
+  (void)switch_on("/proc/sys/net/ipv6/conf/all/forwarding");
   return {};
 }
 
