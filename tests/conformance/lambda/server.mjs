@@ -1,6 +1,6 @@
 // A real server for a test file: the program itself on a free port, in a directory of its own, with its own cgroup and uids.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -91,6 +91,12 @@ export class Server {
     }
     this.child.kill('SIGTERM');
     await this.ended;
+    // Holders of snapshots outlive it, too.
+    const snapshots = join(this.dir, 'snapshots');
+    for (const name of existsSync(snapshots) ? readdirSync(snapshots) : []) {
+      const record = join(snapshots, name, 'holder.json');
+      if (existsSync(record)) process.kill(JSON.parse(readFileSync(record)).pid, 'SIGKILL');
+    }
     if (existsSync(this.dir)) rmSync(this.dir, { recursive: true, force: true });
   }
 }
