@@ -138,13 +138,22 @@ Result<> HostSide::set_up_host() {
 
 Result<std::uint32_t> HostSide::join(const std::string& id, int netns) {
   const std::scoped_lock lock(mutex_);
+  // Servers of other data directories take theirs from the same block.
+  FB_TRY_ASSIGN(std::vector<std::string> taken, links_.addresses());
   std::uint32_t slot = 0;
-  while (used_.contains(slot)) ++slot;
-  if (slot >= kSlots) return fail(Code::exhausted, "this host has no room for more networks");
+  for (;; ++slot) {
+    while (used_.contains(slot) || std::ranges::count(taken, uplink4(slot).host) != 0) ++slot;
+    if (slot >= kSlots) return fail(Code::exhausted, "this host has no room for more networks");
+    FB_TRY(links_.add_veth(link_name(slot), id, netns, kUplink));
+    used_.insert(slot);
+    FB_TRY(links_.add_address(link_name(slot), {uplink4(slot).host, 31}));
+    FB_TRY_ASSIGN(taken, links_.addresses());
+    if (std::ranges::count(taken, uplink4(slot).host) == 1) break;
+    // Another server took it in the same moment.
+    FB_TRY(links_.remove(link_name(slot)));
+    used_.erase(slot);
+  }
   const std::string name = link_name(slot);
-  FB_TRY(links_.add_veth(name, id, netns, kUplink));
-  used_.insert(slot);
-  FB_TRY(links_.add_address(name, {uplink4(slot).host, 31}));
   // Without IPv6 on the host there is none in the namespaces, either.
   (void)links_.add_address(name, {uplink6(slot).host, 127});
   FB_TRY(links_.set_up(name));
