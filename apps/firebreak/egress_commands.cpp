@@ -59,7 +59,7 @@ void add_log(CLI::App* egress, Common& common, std::vector<Command>& commands) {
   commands.push_back(
       {egress, [=, &common] {
          if (id->empty()) {
-           std::cerr << egress->help();
+           std::cerr << egress->help("firebreak");
            return 2;
          }
          return with_client(common, [&](Client& client, int&) -> net::Task<Result<>> {
