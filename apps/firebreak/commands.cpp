@@ -41,6 +41,7 @@ void TextTable::print() const {
       line += row[i];
       if (i + 1 < row.size()) line += std::string(widths[i] - row[i].size() + 2, ' ');
     }
+    line.erase(line.find_last_not_of(' ') + 1);
     std::cout << line << "\n";
   }
 }

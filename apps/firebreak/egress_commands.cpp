@@ -23,6 +23,30 @@ std::string policy_path(const std::string& name) {
   return "/v1/egress-policies/" + percent_encode(name, "");
 }
 
+// Where a packet went; what a name was resolved to.
+std::string destination(const json::object& decision) {
+  const json::value* addresses = decision.if_contains("addresses");
+  if (addresses == nullptr || !addresses->is_array()) return text_of(decision, "address");
+  std::string out;
+  for (const json::value& address : addresses->as_array())
+    out += (out.empty() ? "" : ",") + std::string(address.as_string());
+  return out;
+}
+
+void print_decisions(const json::array& decisions) {
+  TextTable table(
+      {"WHEN", "EVENT", "VERDICT", "PROTOCOL", "TO", "PORT", "NAME", "TIMES", "RULE", "REASON"});
+  for (const json::value& item : decisions) {
+    const json::object& decision = item.as_object();
+    const bool many = decision.contains("count");
+    table.add({age_of(decision, "time"), text_of(decision, "event"), text_of(decision, "verdict"),
+               text_of(decision, "protocol"), destination(decision), text_of(decision, "port"),
+               text_of(decision, "name"), many ? text_of(decision, "count") : "1",
+               text_of(decision, "rule"), text_of(decision, "reason")});
+  }
+  table.print();
+}
+
 // `egress ID` itself: chosen when no subcommand is.
 void add_log(CLI::App* egress, Common& common, std::vector<Command>& commands) {
   auto id = std::make_shared<std::string>();
@@ -35,7 +59,7 @@ void add_log(CLI::App* egress, Common& common, std::vector<Command>& commands) {
   commands.push_back(
       {egress, [=, &common] {
          if (id->empty()) {
-           std::cerr << egress->help();
+           std::cerr << egress->help("firebreak");
            return 2;
          }
          return with_client(common, [&](Client& client, int&) -> net::Task<Result<>> {
@@ -47,14 +71,7 @@ void add_log(CLI::App* egress, Common& common, std::vector<Command>& commands) {
              print_json(*suggest && !common.json ? answer.at("suggestion") : json::value(answer));
              co_return Result<>();
            }
-           TextTable table({"WHEN", "VERDICT", "PROTOCOL", "TO", "PORT", "NAME", "RULE", "TIMES"});
-           for (const json::value& item : answer.at("decisions").as_array()) {
-             const json::object& entry = item.as_object();
-             table.add({age_of(entry, "at"), text_of(entry, "verdict"), text_of(entry, "protocol"),
-                        text_of(entry, "address"), text_of(entry, "port"), text_of(entry, "name"),
-                        text_of(entry, "rule"), text_of(entry, "count")});
-           }
-           table.print();
+           print_decisions(answer.at("decisions").as_array());
            co_return Result<>();
          });
        }});

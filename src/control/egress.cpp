@@ -27,7 +27,7 @@ net::Task<Result<core::EgressPolicy>> Egress::find(core::TenantId tenant, std::s
   if (*own) co_return **std::move(own);
   if (auto at = common_.find(name); at != common_.end()) co_return at->second;
   co_return fail(Code::not_found, "there is no egress policy " + name +
-                                      "; firebreak egress policy ls shows those there are");
+                                      "; firebreak egress ls shows those there are");
 }
 
 net::Task<Result<std::vector<core::EgressPolicy>>> Egress::list(core::TenantId tenant) {

@@ -52,8 +52,6 @@ struct EgressPolicy {
   std::vector<EgressRule> rules;
   std::uint64_t max_bytes = 0;        // in both directions together; 0: no cap
   std::uint32_t max_connections = 0;  // at the same time; 0: kMaxConnections
-  bool sni_check = false;             // TLS to a resolved address must name an allowed name
-  bool learn = false;                 // record what would have sufficed
   friend bool operator==(const EgressPolicy&, const EgressPolicy&) = default;
 };
 
@@ -72,7 +70,7 @@ Result<> check(const EgressPolicy& policy);
 // As /v1/egress-policies shows and the store keeps it:
 //   {"name":"web","rules":[{"action":"allow","domain":"*.example.com","ports":[443,"8000-8100"]},
 //    {"action":"deny","cidr":"203.0.113.0/24","protocol":"udp"},{"action":"allow","any":true}]}
-// also internet, maxBytes, maxConnections, sniCheck, learn. Unknown members are refused.
+// also internet, maxBytes, maxConnections. Unknown members are refused.
 Result<EgressPolicy> egress_policy_from_json(std::string_view text);
 std::string to_json(const EgressPolicy& policy);
 

@@ -163,9 +163,7 @@ Result<EgressPolicy> egress_policy_from_json(std::string_view text) {
     return fail(Code::invalid, "an egress policy of more than 1 MiB; merge its rules");
   }
   FB_TRY_ASSIGN(json::object object, parse_json_object(text));
-  FB_TRY(only_members(
-      object, "",
-      {"name", "internet", "rules", "maxBytes", "maxConnections", "sniCheck", "learn"}));
+  FB_TRY(only_members(object, "", {"name", "internet", "rules", "maxBytes", "maxConnections"}));
   JsonReader reader(object);
   EgressPolicy policy;
   policy.name = reader.string("name");
@@ -176,8 +174,6 @@ Result<EgressPolicy> egress_policy_from_json(std::string_view text) {
     reader.reject("maxConnections", "must be at most " + std::to_string(kMaxConnections));
   }
   policy.max_connections = static_cast<std::uint32_t>(connections);
-  policy.sni_check = reader.boolean_or("sniCheck", false);
-  policy.learn = reader.boolean_or("learn", false);
   const json::array* rules = reader.array("rules", false);
   FB_TRY(reader.result());
   if (rules != nullptr) {
@@ -198,8 +194,6 @@ std::string to_json(const EgressPolicy& policy) {
   out["rules"] = std::move(rules);
   if (policy.max_bytes != 0) out["maxBytes"] = policy.max_bytes;
   if (policy.max_connections != 0) out["maxConnections"] = policy.max_connections;
-  if (policy.sni_check) out["sniCheck"] = true;
-  if (policy.learn) out["learn"] = true;
   return json::serialize(out);
 }
 

@@ -125,7 +125,7 @@ TEST(EgressJson, RoundTrips) {
       R"("rules":[{"action":"allow","domain":"*.Example.com","ports":[443,"8000-8100"]},
       {"action":"deny","cidr":"203.0.113.0/24","protocol":"udp"},
       {"action":"deny","domain":"bad.example.com"},{"action":"deny","any":true,"protocol":"icmp"}],
-      "maxBytes":1000000,"maxConnections":7,"sniCheck":true,"learn":true)");
+      "maxBytes":1000000,"maxConnections":7)");
   EXPECT_EQ(all.rules.size(), 4U);
   EXPECT_EQ(all.rules[0].protocol, EgressProtocol::tcp);
   EXPECT_THAT(all.rules[0].ports, ElementsAre(PortRange{443, 443}, PortRange{8000, 8100}));
@@ -139,6 +139,7 @@ TEST(EgressJson, RoundTrips) {
 
 TEST(EgressJson, RefusesWithPathAndRepair) {
   EXPECT_THAT(refusal(R"("internets":true)"), HasSubstr("'internets' is not known; known are"));
+  EXPECT_THAT(refusal(R"("sniCheck":true)"), HasSubstr("'sniCheck' is not known; known are"));
   EXPECT_THAT(rule_refusal(R"({"action":"allow","cidr":"10.0.0.1/8"})"),
               HasSubstr("'rules[0].cidr' has bits set behind its prefix; write 10.0.0.0/8"));
   EXPECT_THAT(rule_refusal(R"({"action":"allow","any":true,"port":80})"),

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 
 #include "base/sys.h"
+#include "egress/address_test_support.h"
 #include "egress/decision_file.h"
 #include "egress/firewall.h"
 #include "egress/netns.h"
@@ -31,10 +32,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
 using Kind = Decision::Kind;
-
-core::IpAddress ip(std::string_view text) {
-  return core::parse_address(text).value_or(core::IpAddress{});
-}
 
 constexpr auto kUnmatched = static_cast<std::uint32_t>(EgressWord::unmatched);
 
@@ -202,7 +199,7 @@ class KernelLogTest : public DecisionLogTest {
   void SetUp() override {
     Result<> result;
     std::thread([&] { result = enter(); }).join();
-    if (!result) GTEST_SKIP() << "no network namespace here: " << result.error().text();
+    ASSERT_TRUE(result) << "needs root: " << result.error().text();
     auto firewall = Firewall::open(netns_.get(), clock_);
     ASSERT_TRUE(firewall) << firewall.error().text();
     firewall_ = *std::move(firewall);

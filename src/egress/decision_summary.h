@@ -1,5 +1,5 @@
 // What a microVM reached and tried to reach, added up by destination: bounded, kept across
-// restarts, and what learn mode makes its suggestion from. Owned by a DecisionLog, or read from its
+// restarts, and what a policy is suggested from. Owned by a DecisionLog, or read from its
 // directory.
 #pragma once
 

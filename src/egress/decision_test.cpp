@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "base/sys.h"
+#include "egress/address_test_support.h"
 #include "egress/decision_file.h"
 #include "egress/decision_summary.h"
 
@@ -20,10 +21,6 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 using Kind = Decision::Kind;
-
-core::IpAddress ip(std::string_view text) {
-  return core::parse_address(text).value_or(core::IpAddress{});
-}
 
 Decision connect(std::string_view address, std::uint16_t port, std::string name = {},
                  std::uint8_t protocol = core::kTcp) {

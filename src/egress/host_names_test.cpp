@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "base/sys.h"
+#include "egress/loop_test_support.h"
 #include "net/tcp_stream.h"
 #include "wire/dns_test_support.h"
 
@@ -111,22 +112,12 @@ std::string build(const DnsQuery& query, const DnsAnswer& answer) {
   return build_dns_answer(query, answer, wire::kMaxDnsMessage);
 }
 
-class HostNamesTest : public testing::Test {
+class HostNamesTest : public LoopTest {
  protected:
   void TearDown() override {
     server_.close();
     while (io_.poll_one() > 0) {
     }
-  }
-  void run(const std::function<Task<void>()>& body) {
-    bool ended = false;
-    asio::co_spawn(io_, body, [&](const std::exception_ptr& thrown) {
-      ended = true;
-      if (thrown) std::rethrow_exception(thrown);
-    });
-    const Deadline limit = Deadline::in(20s);
-    while (!ended && !limit.passed()) io_.run_one_for(100ms);
-    ASSERT_TRUE(ended) << "hung";
   }
   std::unique_ptr<HostNames> names(const HostNamesOptions& options) {
     auto made = HostNames::create(io_.get_executor(), options);
@@ -145,7 +136,6 @@ class HostNamesTest : public testing::Test {
     return out;
   }
 
-  asio::io_context io_;
   TinyServer server_{io_};
 };
 

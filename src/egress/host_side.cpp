@@ -88,6 +88,12 @@ Uplink pair_of(int family, const char* block, std::uint32_t slot) {
   return pair;
 }
 
+// Where it is on already, nobody needs the right to write it.
+Result<> switch_on(const char* path) {
+  if (const auto value = sys::read_file(path); value && value->starts_with('1')) return {};
+  return sys::write_file(path, "1");
+}
+
 }  // namespace
 
 Uplink uplink4(std::uint32_t slot) {
@@ -121,24 +127,33 @@ Result<> HostSide::set_up_host() {
                 "the host's nftables rules cannot be loaded; networks of microVMs need nftables "
                 "in the kernel and CAP_NET_ADMIN: see firebreak doctor",
                 loaded.error().text());
-  if (auto on = sys::write_file("/proc/sys/net/ipv4/ip_forward", "1"); !on)
+  if (auto on = switch_on("/proc/sys/net/ipv4/ip_forward"); !on)
     return fail(Code::unavailable,
                 "forwarding cannot be switched on (net.ipv4.ip_forward): see firebreak doctor",
                 on.error().text());
   // A host without IPv6 has no such file, and its microVMs reach no IPv6 address.
-  (void)sys::write_file("/proc/sys/net/ipv6/conf/all/forwarding", "1");
+  (void)switch_on("/proc/sys/net/ipv6/conf/all/forwarding");
   return {};
 }
 
 Result<std::uint32_t> HostSide::join(const std::string& id, int netns) {
   const std::scoped_lock lock(mutex_);
+  // Servers of other data directories take theirs from the same block.
+  FB_TRY_ASSIGN(std::vector<std::string> taken, links_.addresses());
   std::uint32_t slot = 0;
-  while (used_.contains(slot)) ++slot;
-  if (slot >= kSlots) return fail(Code::exhausted, "this host has no room for more networks");
+  for (;; ++slot) {
+    while (used_.contains(slot) || std::ranges::count(taken, uplink4(slot).host) != 0) ++slot;
+    if (slot >= kSlots) return fail(Code::exhausted, "this host has no room for more networks");
+    FB_TRY(links_.add_veth(link_name(slot), id, netns, kUplink));
+    used_.insert(slot);
+    FB_TRY(links_.add_address(link_name(slot), {uplink4(slot).host, 31}));
+    FB_TRY_ASSIGN(taken, links_.addresses());
+    if (std::ranges::count(taken, uplink4(slot).host) == 1) break;
+    // Another server took it in the same moment.
+    FB_TRY(links_.remove(link_name(slot)));
+    used_.erase(slot);
+  }
   const std::string name = link_name(slot);
-  FB_TRY(links_.add_veth(name, id, netns, kUplink));
-  used_.insert(slot);
-  FB_TRY(links_.add_address(name, {uplink4(slot).host, 31}));
   // Without IPv6 on the host there is none in the namespaces, either.
   (void)links_.add_address(name, {uplink6(slot).host, 127});
   FB_TRY(links_.set_up(name));

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "egress/address_test_support.h"
 #include "egress/netlink_test_support.h"
 
 namespace firebreak::egress {
@@ -10,10 +11,6 @@ namespace {
 
 using testing::IsEmpty;
 using testing::SizeIs;
-
-core::IpAddress ip(std::string_view text) {
-  return core::parse_address(text).value_or(core::IpAddress{});
-}
 
 Packet packet(bool v6, std::uint8_t protocol) {
   return {.source = ip(v6 ? "2001:db8::2" : "10.0.0.2"),

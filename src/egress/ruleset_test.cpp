@@ -92,7 +92,7 @@ class RulesetTest : public testing::Test {
  protected:
   void SetUp() override {
     auto made = TestNamespace::make();
-    if (!made) GTEST_SKIP() << "no network namespaces here: " << made.error().text();
+    ASSERT_TRUE(made) << "needs root and /dev/net/tun: " << made.error().text();
     namespace_ = *std::move(made);
     auto opened = Firewall::open(namespace_->netns(), clock_);
     ASSERT_TRUE(opened) << opened.error().text();

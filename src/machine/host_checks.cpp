@@ -301,6 +301,29 @@ Check check_nftables(const std::string& version, bool library) {
   return check;
 }
 
+Check check_tun(int error) {
+  Check check{.name = "tun", .text = "tap devices can be made"};
+  if (error == 0) return check;
+  check.status = CheckStatus::degraded;
+  check.text = "no tap device can be made through /dev/net/tun (" +
+               std::string(std::strerror(error)) + "): microVMs have no network";
+  check.repair = error == ENOENT || error == ENODEV || error == ENXIO
+                     ? "modprobe tun; in a container: start it with --device=/dev/net/tun"
+                     : "start the container with --device=/dev/net/tun --cap-add=NET_ADMIN";
+  return check;
+}
+
+Check check_forwarding(const ForwardingFacts& facts) {
+  Check check{.name = "forwarding", .text = "on"};
+  if (facts.on) return check;
+  check.text = "off; the server switches it on";
+  if (facts.writable) return check;
+  check.status = CheckStatus::degraded;
+  check.text = "off, and cannot be switched on from here: microVMs have no network";
+  check.repair = "sysctl -w net.ipv4.ip_forward=1, in the host's own network namespace";
+  return check;
+}
+
 Check check_disk(const DiskFacts& facts) {
   Check check{.name = "disk"};
   check.text = in_gib(facts.free_bytes) + " free under " + facts.path + " (" + facts.file_system +

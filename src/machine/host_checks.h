@@ -78,6 +78,15 @@ Check check_namespaces(const std::vector<NamespaceTrial>& trials);
 // `version` as nft prints it, empty without the program.
 Check check_nftables(const std::string& version, bool library);
 
+// `error`: errno of making a tap device in a namespace of its own; 0: it was made.
+Check check_tun(int error);
+// Of /proc/sys/net/ipv4/ip_forward.
+struct ForwardingFacts {
+  bool on = false;
+  bool writable = false;
+};
+Check check_forwarding(const ForwardingFacts& facts);
+
 struct DiskFacts {
   std::string path;
   std::uint64_t free_bytes = 0;

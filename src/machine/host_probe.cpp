@@ -5,6 +5,8 @@
 #include <filesystem>
 
 #include <linux/fs.h>
+#include <linux/if_tun.h>
+#include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -64,15 +66,19 @@ Check probe_cgroups_by_trial() {
   return check_cgroups(support, trial);
 }
 
-// The errno of making it, in a process of its own.
-int try_namespace(int flag) {
+// The errno that `trial` returns, in a process of its own.
+int errno_of(const std::function<int()>& trial) {
   const pid_t child = ::fork();
   if (child < 0) return errno;
-  if (child == 0) ::_exit(::unshare(flag) == 0 ? 0 : errno);
+  if (child == 0) ::_exit(trial());
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : EINTR;
+}
+
+int try_namespace(int flag) {
+  return errno_of([flag] { return ::unshare(flag) == 0 ? 0 : errno; });
 }
 
 Check probe_namespaces() {
@@ -90,6 +96,24 @@ Check probe_nftables() {
   for (const char* path : kNftPaths)
     if (version.empty() && sys::exists(path)) version = first_line_of({path, "--version"});
   return check_nftables(version, sys::exists(kNftLibrary));
+}
+
+// As a microVM's card gets one; the device goes with the process and its namespace.
+Check probe_tun() {
+  return check_tun(errno_of([] {
+    if (::unshare(CLONE_NEWNET) != 0) return errno;
+    const int fd = ::open("/dev/net/tun", O_RDWR | O_CLOEXEC);
+    if (fd < 0) return errno;
+    ifreq request{};
+    request.ifr_flags = IFF_TAP | IFF_NO_PI;
+    return ::ioctl(fd, TUNSETIFF, &request) == 0 ? 0 : errno;
+  }));
+}
+
+Check probe_forwarding() {
+  constexpr const char* kSwitch = "/proc/sys/net/ipv4/ip_forward";
+  return check_forwarding({.on = read_or_empty(kSwitch).starts_with('1'),
+                           .writable = sys::open(kSwitch, O_WRONLY).has_value()});
 }
 
 bool supports_reflink(const std::string& directory) {
@@ -180,6 +204,8 @@ HostReport probe_host(const ProbeConfig& config,
   add(probe_disk(config.paths.data_dir));
   add(probe_packages());
   add(probe_nftables());
+  add(probe_tun());
+  add(probe_forwarding());
   add(probe_qemu(qemu));
   add(probe_guest(config.paths));
   add(check_holder(config.paths.holder, ::access(config.paths.holder.c_str(), X_OK) == 0));

@@ -151,6 +151,15 @@ TEST(HostChecks, Nftables) {
   EXPECT_THAT(check_nftables("", false), is_degraded("apt-get install -y nftables"));
 }
 
+TEST(HostChecks, NetworksAreNotNeeded) {
+  EXPECT_THAT(check_tun(0), is_ok());
+  EXPECT_THAT(check_tun(ENOENT), is_degraded("modprobe tun"));
+  EXPECT_THAT(check_tun(EPERM), is_degraded("--cap-add=NET_ADMIN"));
+  EXPECT_THAT(check_forwarding({.on = true, .writable = false}), is_ok());
+  EXPECT_THAT(check_forwarding({.on = false, .writable = true}), is_ok());
+  EXPECT_THAT(check_forwarding({.on = false, .writable = false}), is_degraded("ip_forward=1"));
+}
+
 TEST(HostChecks, Disk) {
   DiskFacts facts{
       .path = "/data", .free_bytes = 10 * kGib, .file_system = "ext4", .writable = true};

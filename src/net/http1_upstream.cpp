@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "net/handed_over_stream.h"
 #include "net/upstream.h"
 #include "wire/http1.h"
 
@@ -31,27 +32,6 @@ wire::Headers end_to_end(wire::Headers headers, bool upgraded) {
   return headers;
 }
 
-// A connection with bytes that were received together with the answer that handed it over.
-class HandedOver : public ByteStream {
- public:
-  HandedOver(std::unique_ptr<ByteStream> stream, std::string received)
-      : stream_(std::move(stream)), received_(std::move(received)) {}
-
-  Task<Result<std::string>> read(Deadline deadline) override {
-    if (!received_.empty()) co_return std::exchange(received_, {});
-    co_return co_await stream_->read(deadline);
-  }
-  Task<Result<>> write(std::string_view bytes, Deadline deadline) override {
-    return stream_->write(bytes, deadline);
-  }
-  Task<Result<>> finish(Deadline deadline) override { return stream_->finish(deadline); }
-  void close() override { stream_->close(); }
-
- private:
-  std::unique_ptr<ByteStream> stream_;
-  std::string received_;
-};
-
 class Connection : public Http1Upstream {
  public:
   explicit Connection(std::unique_ptr<ByteStream> stream) : stream_(std::move(stream)) {}
@@ -73,7 +53,7 @@ class Connection : public Http1Upstream {
            stream_->quiet();
   }
   std::unique_ptr<ByteStream> take_stream() override {
-    return std::make_unique<HandedOver>(std::move(stream_), in_.substr(in_at_));
+    return std::make_unique<HandedOverStream>(std::move(stream_), in_.substr(in_at_));
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "net/handed_over_stream.h"
 #include "net/tcp_stream.h"
 #include "net/tls_stream.h"
 #include "wire/http1.h"
@@ -95,30 +96,6 @@ class Answer {
   bool ended_ = false;  // a body without a length ended with the connection
 };
 
-// A connection with bytes that were received together with the answer that handed it over.
-class ResumedStream : public ByteStream {
- public:
-  ResumedStream(std::unique_ptr<ByteStream> stream, std::string received)
-      : stream_(std::move(stream)), received_(std::move(received)) {}
-
-  Task<Result<std::string>> read(Deadline deadline) override {
-    if (!received_.empty()) co_return std::exchange(received_, {});
-    co_return co_await stream_->read(deadline);
-  }
-  Task<Result<>> write(std::string_view bytes, Deadline deadline) override {
-    return stream_->write(bytes, deadline);
-  }
-  Task<Result<>> finish(Deadline deadline) override { return stream_->finish(deadline); }
-  void close() override {
-    received_.clear();
-    stream_->close();
-  }
-
- private:
-  std::unique_ptr<ByteStream> stream_;
-  std::string received_;
-};
-
 class ClientStream : public HttpClientStream {
  public:
   ClientStream(std::unique_ptr<ByteStream> stream, const std::string& method, bool streamed)
@@ -147,7 +124,7 @@ class ClientStream : public HttpClientStream {
     return answer_.read(*stream_, deadline);
   }
   std::unique_ptr<ByteStream> take_stream() override {
-    return std::make_unique<ResumedStream>(std::move(stream_), answer_.take_rest());
+    return std::make_unique<HandedOverStream>(std::move(stream_), answer_.take_rest());
   }
 
  private:

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <iostream>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -16,25 +14,18 @@
 #include "base/deadline.h"
 #include "base/json.h"
 #include "base/sys.h"
+#include "support/environment.h"
 
 namespace firebreak {
 namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing_support::environment_or_die;
 
 // On a host where KVM hangs guests the trial takes its whole five seconds.
 constexpr std::chrono::seconds kQuick{10};
 constexpr std::chrono::seconds kInstant{3};
-
-std::string environment_or_die(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr) {
-    std::cerr << name << " is not set: run the tests through ./dev test\n";
-    std::exit(2);
-  }
-  return value;
-}
 
 struct Finished {
   int status = 0;  // of waitpid
@@ -181,10 +172,10 @@ TEST_F(Doctor, JsonHasEveryCheckAndARepairForEachThatFails) {
     EXPECT_NE(text(check, "text"), "");
     EXPECT_EQ(text(check, "repair").empty(), text(check, "status") == "ok") << names.back();
   }
-  EXPECT_THAT(names,
-              testing::UnorderedElementsAre("architecture", "kernel", "privileges", "namespaces",
-                                            "cgroup", "memfd", "memory", "disk", "packages",
-                                            "nftables", "qemu", "guest", "holder", "accelerator"));
+  EXPECT_THAT(names, testing::UnorderedElementsAre(
+                         "architecture", "kernel", "privileges", "namespaces", "cgroup", "memfd",
+                         "memory", "disk", "packages", "nftables", "tun", "forwarding", "qemu",
+                         "guest", "holder", "accelerator"));
   EXPECT_THAT(report.at("deep").as_array(), IsEmpty());
 }
 
@@ -261,6 +252,38 @@ TEST_F(Doctor, ADeviceThatIsNoKvmMeansTcgAndIsNotRemembered) {
   const auto after = sys::read_file(data_dir() + "/probe.json");
   EXPECT_EQ(before.has_value(), after.has_value());
   if (before && after) EXPECT_EQ(*before, *after);
+}
+
+// What microVMs' networks need: without it the rest works, and each line says the repair.
+TEST_F(Doctor, SaysWhatNetworksLack) {
+  const auto line = [](const Finished& result, std::string_view name) {
+    for (const json::value& value : parsed(result).at("checks").as_array())
+      if (text(value.as_object(), "name") == name) return value.as_object();
+    return json::object();
+  };
+  const Finished without_tun = doctor_after(
+      "mount --bind /dev/net/tun /dev/net/tun && mount -o remount,bind,nodev /dev/net/tun",
+      "--json");
+  EXPECT_EQ(without_tun.exit_code(), 0) << without_tun.output;
+  EXPECT_EQ(text(line(without_tun, "tun"), "status"), "degraded");
+  EXPECT_THAT(text(line(without_tun, "tun"), "repair"), HasSubstr("--device=/dev/net/tun"));
+
+  // A network namespace of its own begins without forwarding.
+  const Finished read_only =
+      run({"unshare", "-n", "-m", "sh", "-c",
+           "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec " +
+               program() + " doctor --json --data-dir " + data_dir()});
+  EXPECT_EQ(read_only.exit_code(), 0) << read_only.output;
+  EXPECT_EQ(text(line(read_only, "forwarding"), "status"), "degraded");
+  EXPECT_THAT(text(line(read_only, "forwarding"), "repair"), HasSubstr("ip_forward=1"));
+
+  const Finished without_capability =
+      run({"setpriv", "--bounding-set=-net_admin", "--inh-caps=-net_admin", program(), "doctor",
+           "--json", "--data-dir", data_dir()});
+  EXPECT_EQ(without_capability.exit_code(), 0) << without_capability.output;
+  EXPECT_EQ(text(line(without_capability, "privileges"), "status"), "degraded");
+  EXPECT_THAT(text(line(without_capability, "privileges"), "repair"), HasSubstr("NET_ADMIN"));
+  EXPECT_EQ(text(line(without_capability, "tun"), "status"), "degraded");
 }
 
 TEST_F(Doctor, WrongUsageIsTwo) {

@@ -3,95 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/fake_internet.h"
-#include "server/server_process.h"
+#include "server/egress_fixture.h"
 
 namespace firebreak::testing_support {
 namespace {
 
 using testing::HasSubstr;
 
-// Runs in the guest: each argument is "tcp HOST PORT", "udp HOST PORT", "name NAME"; prints one
-// line of what came of each.
-constexpr const char* kProbe = R"py(
-import errno, socket, sys
-def words(error):
-    if isinstance(error, socket.timeout): return "timeout"
-    if isinstance(error, socket.gaierror): return "no such name"
-    return errno.errorcode.get(error.errno, str(error))
-for what in sys.argv[1:]:
-    kind, host, *port = what.split()
-    try:
-        if kind == "name":
-            found = {entry[4][0] for entry in socket.getaddrinfo(host, 80, type=socket.SOCK_STREAM)}
-            print(",".join(sorted(found)))
-            continue
-        family, _, _, _, to = socket.getaddrinfo(host, int(port[0]),
-            type=socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)[0]
-        s = socket.socket(family, socket.SOCK_STREAM if kind == "tcp" else socket.SOCK_DGRAM)
-        s.settimeout(6)
-        s.connect(to)
-        s.send(b"GET / HTTP/1.0\r\n\r\n" if kind == "tcp" else b"hello")
-        data = s.recv(4096)
-        print("ok", data.split(b"\r\n\r\n")[-1].decode().strip())
-    except OSError as error:
-        print(words(error))
-)py";
-
-FakeInternet* internet = nullptr;
-
-class EgressTest : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    server = new ServerProcess();
-    server->set_options({FakeInternet::dns_option(), "--pool-most=2", "--tick-ms=100"});
-    ASSERT_TRUE(server->start()) << server->log();
-    ASSERT_TRUE(server->wait_python()) << server->log();
-  }
-  static void TearDownTestSuite() { delete server; }
-
-  static Answer run(const std::string& policy) {
-    return server->call("POST", "/v1/microvms",
-                        json::object{{"image", "python"}, {"egress", policy}});
-  }
-  static std::string launch(const std::string& policy) {
-    const Answer made = run(policy);
-    EXPECT_EQ(made.status, 201) << made.text << server->log();
-    return made.text_of("id");
-  }
-  static std::vector<std::string> probe(const std::string& id, std::vector<std::string> what) {
-    json::array argv{"python3", "-c", kProbe};
-    for (std::string& one : what) argv.push_back(json::string(one));
-    const Answer answer = server->call("POST", "/v1/microvms/" + id + "/exec",
-                                       json::object{{"argv", argv}, {"timeoutMs", 60'000}});
-    EXPECT_EQ(answer.status, 200) << answer.text;
-    std::vector<std::string> lines;
-    std::string text = answer.text_of("stdout");
-    for (std::size_t end; (end = text.find('\n')) != std::string::npos; text.erase(0, end + 1))
-      lines.push_back(text.substr(0, end));
-    EXPECT_EQ(lines.size(), what.size()) << answer.text;
-    lines.resize(what.size());
-    return lines;
-  }
-  static std::string shell(const std::string& id, const std::string& command) {
-    return server
-        ->call("POST", "/v1/microvms/" + id + "/exec",
-               json::object{{"shell", command}, {"timeoutMs", 60'000}})
-        .text_of("stdout");
-  }
-  static void set_policy(const std::string& name, const std::string& text) {
-    const Answer set =
-        server->call("PUT", "/v1/egress-policies/" + name, json::parse(text).as_object());
-    ASSERT_EQ(set.status, 200) << set.text;
-  }
-  static void kill(const std::string& id) { server->call("DELETE", "/v1/microvms/" + id); }
-  static std::string log_of(const std::string& id) {
-    return server->call("GET", "/v1/microvms/" + id + "/egress").text;
-  }
-
-  static ServerProcess* server;
-};
-ServerProcess* EgressTest::server = nullptr;
+using EgressTest = EgressFixture;
 
 TEST_F(EgressTest, TheInternetIsReachedAndNothingPrivateIs) {
   const std::string id = launch("INTERNET_EGRESS");
@@ -213,13 +132,32 @@ TEST_F(EgressTest, TheGuestReadsWhyItWasRefused) {
   kill(id);
 }
 
+TEST_F(EgressTest, TheCommandLineShowsWhatCameOfIt) {
+  set_policy("shown", R"({"rules":[{"action":"allow","domain":"allowed.example"}]})");
+  const std::string id = launch("shown");
+  const auto seen = probe(id, {"tcp allowed.example 80", "tcp 10.5.5.5 80", "name other.example"});
+  EXPECT_THAT(seen[0], testing::StartsWith("ok"));
+  // Of one line of the table: its words, in order.
+  const auto line = [](const std::string& text, const std::string& with) {
+    const std::size_t at = text.find(with);
+    if (at == std::string::npos) return "no line with " + with + " in\n" + text;
+    const std::size_t begin = text.rfind('\n', at) + 1;
+    return text.substr(begin, text.find('\n', at) - begin);
+  };
+  using testing::ContainsRegex;
+  const std::string out = server->cli({"egress", id}).out;
+  EXPECT_THAT(out, testing::StartsWith("WHEN"));
+  EXPECT_THAT(line(out, " 10.5.5.5"),
+              ContainsRegex("^[0-9]+ s ago +connect +deny +tcp +10.5.5.5 +80 +[0-9]+ "
+                            "+[a-z]+:[a-z-]+ +[a-z]"));
+  EXPECT_THAT(line(out, "203.0.113.10"), ContainsRegex("^[0-9]+ s ago +(name|connect) +allow"));
+  EXPECT_THAT(line(out, " name "), ContainsRegex("allowed.example +[0-9]+ +policy:1"));
+  EXPECT_THAT(line(out, "other.example"), ContainsRegex("name +deny +other.example +[0-9]+"));
+  const auto suggested = parse_json(server->cli({"egress", id, "--suggest"}).out);
+  ASSERT_TRUE(suggested);
+  EXPECT_THAT(json::serialize(*suggested), HasSubstr(R"("domain":"allowed.example")"));
+  kill(id);
+}
+
 }  // namespace
 }  // namespace firebreak::testing_support
-
-int main(int argc, char** argv) {
-  testing::InitGoogleTest(&argc, argv);
-  const auto made = firebreak::testing_support::FakeInternet::enter();
-  if (!made) return 1;
-  firebreak::testing_support::internet = made.get();
-  return RUN_ALL_TESTS();
-}

@@ -126,4 +126,13 @@ bool FakeInternet::has_arrived(const std::string& beginning) const {
                              [&](const std::string& line) { return line.starts_with(beginning); });
 }
 
+bool FakeInternet::wait_arrived(const std::string& beginning) const {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!has_arrived(beginning)) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
 }  // namespace firebreak::testing_support

@@ -23,9 +23,13 @@ class FakeInternet {
 
   // Option of a server that should ask this internet's resolver.
   static std::string dns_option() { return "--dns-servers=198.51.100.1:53"; }
-  // What arrived there, one line each ("tcp 203.0.113.10 80 from ...", "dns name 1").
+  // What arrived there, one line each ("tcp 203.0.113.10 80 from ...", "dns name 1"); and the first
+  // packet of each kind ("seen 17 203.0.113.10 4000 from 198.51.100.2": protocol, to,
+  // port or type of ICMP).
   std::vector<std::string> arrived() const;
   bool has_arrived(const std::string& beginning) const;
+  // Until it has; false after half a minute.
+  bool wait_arrived(const std::string& beginning) const;
 
  private:
   FakeInternet() = default;

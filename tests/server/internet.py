@@ -1,9 +1,10 @@
 """A small internet for tests: runs in a network namespace that has all its addresses. Every address
-answers HTTP on ports 80, 443, 853 and 8080 with its own address, echoes UDP on 7, 443 and 4000, and
+answers HTTP on ports 53, 80, 443, 853 and 8080 with its own address, echoes UDP on 7, 443 and 4000, and
 one resolver answers DNS. What arrived is written to a file, one line each.
 
 usage: internet.py LOGFILE        prints "ready" when everything listens"""
 
+import os
 import socket
 import socketserver
 import struct
@@ -33,6 +34,47 @@ def note(*words):
     LOG.write(" ".join(str(word) for word in words) + "\n")
 
 
+MEETINGS = {}
+MEETINGS_LOCK = threading.Lock()
+
+
+def meet(count):
+    """Returns when so many have come."""
+    with MEETINGS_LOCK:
+        meeting = MEETINGS.setdefault(count, threading.Barrier(count))
+    meeting.wait(120)
+
+
+def sniff():
+    """Each kind of packet that reached this world is written down once, whether anybody listens or not."""
+    seen = set()
+    everything = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    everything.bind(("host", 0))
+    everything.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+    while True:
+        frame, where = everything.recvfrom(256)
+        if where[2] == socket.PACKET_OUTGOING:
+            continue
+        kind, packet = frame[12:14], frame[14:]
+        if kind == b"\x08\x00":
+            number, rest, later = packet[9], packet[(packet[0] & 15) * 4 :], packet[6] & 0x1F | packet[7]
+            source, to = (socket.inet_ntop(socket.AF_INET, packet[at : at + 4]) for at in (12, 16))
+        elif kind == b"\x86\xdd":
+            number, rest, later = packet[6], packet[40:], 0
+            if number == 44:
+                number, rest, later = rest[0], rest[8:], rest[2] | rest[3] & 0xF8
+            source, to = (socket.inet_ntop(socket.AF_INET6, packet[at : at + 16]) for at in (8, 24))
+        else:
+            continue
+        if later or len(rest) < 4:  # the ports were in the first piece
+            continue
+        port = struct.unpack(">H", rest[2:4])[0] if number in (6, 17) else rest[0]
+        line = ("seen", number, to, port, "from", source)
+        if line not in seen:
+            seen.add(line)
+            note(*line)
+
+
 class Web(socketserver.BaseRequestHandler):
     def handle(self):
         to = self.request.getsockname()
@@ -46,6 +88,12 @@ class Web(socketserver.BaseRequestHandler):
                     return
                 data += more
             path = data.split()[1].decode()
+            if path.startswith("/meet/"):
+                meet(int(path[6:]))
+                path = "/echo/met"
+            if path.startswith("/echo/"):
+                self.request.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n" + path[6:].encode())
+                return
             if path.startswith("/bytes/"):
                 size = int(path[7:])
                 self.request.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
@@ -134,7 +182,8 @@ def v6_only(cls):
     return Only
 
 
-for port in (80, 443, 853, 8080):
+threading.Thread(target=sniff, daemon=True).start()
+for port in (53, 80, 443, 853, 8080):
     serve(Tcp4(("0.0.0.0", port), Web))
     serve(v6_only(Tcp6)(("::", port), Web))
 # One socket for each: an answer must come from the address that was asked.
@@ -145,5 +194,5 @@ for port in (7, 443, 4000):
         serve(Udp6((address, port), Udp))
 serve(Udp4(("198.51.100.1", 53), Dns))
 serve(Udp4(("203.0.113.53", 53), Dns))  # a public resolver that is not ours
-print("ready", flush=True)
+os.write(1, b"ready\n")  # at once: nobody reads on
 threading.Event().wait()

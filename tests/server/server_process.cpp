@@ -1,9 +1,7 @@
 #include "server/server_process.h"
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
-#include <iostream>
 #include <thread>
 
 #include <boost/asio/co_spawn.hpp>
@@ -17,8 +15,9 @@
 #include "base/sys.h"
 #include "egress/networks.h"
 #include "machine/cgroup.h"
-#include "machine/inventory.h"
+#include "machine/qemu/base_holder.h"
 #include "net/http_client.h"
+#include "support/environment.h"
 #include "wire/crypto.h"
 #include "wire/sigv4.h"
 
@@ -26,15 +25,6 @@ extern char** environ;  // NOLINT
 
 namespace firebreak::testing_support {
 namespace {
-
-std::string environment_or_die(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr) {
-    std::cerr << name << " is not set: run the tests through ./dev test\n";
-    std::exit(2);
-  }
-  return value;
-}
 
 Deadline in_seconds(int seconds) {
   return Deadline::in(std::chrono::seconds(seconds));
@@ -103,14 +93,10 @@ ServerProcess::~ServerProcess() {
     }
   }
   (void)root.remove();
-  // Holders of snapshots: they live outside the groups.
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    std::error_code ec;
-    const auto exe = std::filesystem::read_symlink(entry.path() / "exe", ec);
-    if (ec || exe.filename() != "firebreak-holder") continue;
-    auto line = sys::read_file(entry.path() / "cmdline");
-    const pid_t pid = std::atoi(entry.path().filename().c_str());
-    if (line && line->find(data_dir_) != std::string::npos) ::kill(pid, SIGKILL);
+  // Holders of snapshots live outside the groups.
+  if (const auto snapshots = sys::list_dir(data_dir_ + "/snapshots")) {
+    for (const std::string& name : *snapshots)
+      machine::stop_holder(data_dir_ + "/snapshots/" + name, in_seconds(10));
   }
   if (auto networks = egress::found_networks(data_dir_)) {
     for (const std::string& id : *networks) (void)egress::remove_network(data_dir_, id);

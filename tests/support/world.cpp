@@ -9,18 +9,10 @@
 
 #include "base/sys.h"
 #include "machine/qemu/snapshot.h"
+#include "support/environment.h"
 
 namespace firebreak::testing_support {
 namespace {
-
-std::string environment_or_die(const char* name) {
-  const char* value = std::getenv(name);
-  if (value == nullptr) {
-    std::cerr << name << " is not set: run the tests through ./dev test\n";
-    std::exit(2);
-  }
-  return value;
-}
 
 std::string join(const std::vector<std::string>& list) {
   std::string out;

@@ -34,6 +34,14 @@ core::IdlePolicy read_idle(const json::object& idle) {
           .rule = core::IdleRule::traffic};
 }
 
+// What AWS does when none is given: never suspended for idling, and resumed only when asked.
+core::IdlePolicy no_idle() {
+  return {.max_idle = core::Seconds(0),
+          .suspended = core::IdleBounds{}.longest,
+          .auto_resume = false,
+          .rule = core::IdleRule::traffic};
+}
+
 // Whether its image is the system's: kept since it was run here; nullopt for one run elsewhere.
 std::optional<bool> kept_managed(const core::Microvm& microvm) {
   const json::object kept = lambda::kept(microvm.config);
@@ -65,7 +73,8 @@ json::object LambdaApi::microvm_json(const lambda::Place& place, const core::Mic
   const json::object kept = lambda::kept(microvm.config);
   if (const json::value* role = kept.if_contains("executionRoleArn"))
     out["executionRoleArn"] = *role;
-  if (microvm.idle) out["idlePolicy"] = lambda::idle_json(*microvm.idle);
+  if (microvm.idle && microvm.idle->max_idle.count() != 0)
+    out["idlePolicy"] = lambda::idle_json(*microvm.idle);
   if (microvm.terminated) out["terminatedAt"] = epoch_seconds(*microvm.terminated);
   if (!microvm.state_reason.empty()) out["stateReason"] = microvm.state_reason;
   const auto put = [&](std::string_view member, std::string_view stored) {
@@ -91,7 +100,7 @@ AwsResult<json::array> LambdaApi::connectors(const Input& in, const json::array&
   const auto lone = [&names](std::string_view name) {
     return names.size() > 1 && std::ranges::find(names, json::value(name)) != names.end();
   };
-  if (lone("NO_INGRESS") || lone("NO_EGRESS"))
+  if (lone("NO_INGRESS") || lone(core::kNoEgress))
     return invalid("NO_INGRESS and NO_EGRESS cannot be combined with other network connectors");
   return names;
 }
@@ -152,7 +161,8 @@ LambdaApi::Answer LambdaApi::run_microvm(Input& in) {
     request.egress = named.front();
   request.image = image.id.str();
   request.version = version.number;
-  if (const json::object* idle = in.object("idlePolicy")) request.idle = read_idle(*idle);
+  const json::object* idle = in.object("idlePolicy");
+  request.idle = idle != nullptr ? read_idle(*idle) : no_idle();
   request.max_duration = core::Seconds(in.number("maximumDurationInSeconds", kDefaultDuration));
   request.payload = in.text("runHookPayload");
   request.client_token = in.text("clientToken");

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/text.h"
+#include "core/egress.h"
 
 namespace firebreak::api::lambda {
 namespace {
@@ -19,8 +20,8 @@ constexpr std::array<ManagedConnector, 6> kConnectors{{
     {kAllIngress, Direction::ingress},
     {kShellIngress, Direction::ingress},
     {"NO_INGRESS", Direction::ingress},
-    {kInternetEgress, Direction::egress},
-    {"NO_EGRESS", Direction::egress},
+    {core::kInternetEgress, Direction::egress},
+    {core::kNoEgress, Direction::egress},
 }};
 
 constexpr std::array<BaseImage, 2> kBaseImages{{{"al2023-1", "1"}, {"debian-12", "1"}}};

@@ -47,7 +47,6 @@ AwsResult<Connector> parse_connector(const Place& place, const std::string& arn,
 inline constexpr std::string_view kHttpIngress = "HTTP_INGRESS";
 inline constexpr std::string_view kAllIngress = "ALL_INGRESS";
 inline constexpr std::string_view kShellIngress = "SHELL_INGRESS";
-inline constexpr std::string_view kInternetEgress = "INTERNET_EGRESS";
 
 // Base images under which an image can be built: one guest system, under its own name and under
 // the one AWS uses.

@@ -79,6 +79,27 @@ test('defaults are what AWS has', async () => {
   await send('TerminateMicrovm', { microvmIdentifier: made.microvmId });
 });
 
+test('without an idle policy a suspended microVM sleeps until it is resumed', async () => {
+  const made = await run();
+  const id = { microvmIdentifier: made.microvmId };
+  await running(made.microvmId);
+  await server.native('POST', `/v1/microvms/${made.microvmId}/exec`,
+    { shell: 'python3 -m http.server 8080 --bind 127.0.0.1 >/dev/null 2>&1 &' });
+  const { authToken } = await send('CreateMicrovmAuthToken', { ...id, expirationInMinutes: 5, allowedPorts: [{ port: 8080 }] });
+  const status = () => server.endpointStatus(made.endpoint, authToken['X-aws-proxy-auth']);
+  await until(async () => await status() === 200);
+
+  await send('SuspendMicrovm', id);
+  assert.equal(await status(), 502);
+  const asleep = await send('GetMicrovm', id);
+  assert.equal(asleep.state, 'SUSPENDED');
+  assert.equal(asleep.idlePolicy, undefined);
+
+  await send('ResumeMicrovm', id);
+  assert.equal(await status(), 200);
+  await send('TerminateMicrovm', id);
+});
+
 test('a client token makes one microVM, also when calls race', async () => {
   const clientToken = `token-${Date.now()}`;
   const made = await Promise.all(Array.from({ length: 4 }, () => run({ clientToken, runHookPayload: 'x' })));

@@ -68,17 +68,11 @@ test('an empty object is an object', async () => {
   await send('DeleteObject', { Key: 'empty' });
 });
 
-for (const ChecksumAlgorithm of ['CRC32', 'CRC32C', 'SHA1', 'SHA256', 'CRC64NVME']) {
-  test(`a stream with a trailing ${ChecksumAlgorithm} is checked`, async (t) => {
+// The SDK needs a native package of its own for CRC64NVME; wire/aws_chunked_test.cpp has that one.
+for (const ChecksumAlgorithm of ['CRC32', 'CRC32C', 'SHA1', 'SHA256']) {
+  test(`a stream with a trailing ${ChecksumAlgorithm} is checked`, async () => {
     const bytes = randomBytes(300_000);
-    let put;
-    try {
-      put = await send('PutObject', { Key: 'stream', Body: Readable.from([bytes.subarray(0, 1000), bytes.subarray(1000)]), ContentLength: bytes.length, ChecksumAlgorithm });
-    } catch (error) {
-      // The SDK needs a native package of its own for this one.
-      if (/crt|CRC64NVME.*dependency|Please check whether you have installed/i.test(error.message)) return t.skip(error.message);
-      throw error;
-    }
+    const put = await send('PutObject', { Key: 'stream', Body: Readable.from([bytes.subarray(0, 1000), bytes.subarray(1000)]), ContentLength: bytes.length, ChecksumAlgorithm });
     assert.ok(put[`Checksum${ChecksumAlgorithm}`]);
     const got = await send('GetObject', { Key: 'stream', ChecksumMode: 'ENABLED' });
     assert.equal(got[`Checksum${ChecksumAlgorithm}`], put[`Checksum${ChecksumAlgorithm}`]);

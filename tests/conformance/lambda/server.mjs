@@ -1,6 +1,7 @@
 // A real server for a test file: the program itself on a free port, in a directory of its own, with its own cgroup and uids.
 import { spawn } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, existsSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { get } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -12,7 +13,7 @@ export class Server {
     const server = new Server();
     server.dir = mkdtempSync(join(tmpdir(), 'fb-conformance-'));
     const name = server.dir.split('-').pop();
-    const words = ['serve', '--data-dir', server.dir, '--listen', '127.0.0.1:0', '--guest-dir', guest,
+    const words = ['serve', '--data-dir', server.dir, '--listen', '127.0.0.1:0', '--endpoint-listen', '127.0.0.1:0', '--guest-dir', guest,
       '--cgroup', `fb-${name}`, '--uid-first', String(uid), '--uid-count', '256', '--tick-ms', '100', ...options];
     server.log = '';
     // Settings of the one who tests are not the server's.
@@ -24,7 +25,9 @@ export class Server {
       server.child.stdout.on('data', (bytes) => { if (String(bytes).includes('listening on')) resolve(); });
       server.ended.then(() => reject(new Error(`the server ended: ${server.log}`)));
     });
-    server.url = JSON.parse(readFileSync(join(server.dir, 'server.json'))).url;
+    const written = JSON.parse(readFileSync(join(server.dir, 'server.json')));
+    server.url = written.url;
+    server.ca = readFileSync(written.caFile);
     server.credentials = JSON.parse(readFileSync(join(server.dir, 'credentials.json')));
     server.account = server.credentials.accountId;
     return server;
@@ -38,6 +41,16 @@ export class Server {
     const json = await answer.json();
     if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${JSON.stringify(json)}`);
     return json;
+  }
+
+  // The status a microVM's endpoint answers with.
+  endpointStatus(endpoint, token) {
+    return new Promise((resolve, reject) => {
+      get(`https://${endpoint}/`, { agent: false, ca: this.ca, headers: { 'x-aws-proxy-auth': token } }, (answer) => {
+        answer.resume();
+        resolve(answer.statusCode);
+      }).once('error', reject);
+    });
   }
 
   async waitForPython() {
@@ -78,6 +91,12 @@ export class Server {
     }
     this.child.kill('SIGTERM');
     await this.ended;
+    // Holders of snapshots outlive it, too.
+    const snapshots = join(this.dir, 'snapshots');
+    for (const name of existsSync(snapshots) ? readdirSync(snapshots) : []) {
+      const record = join(snapshots, name, 'holder.json');
+      if (existsSync(record)) process.kill(JSON.parse(readFileSync(record)).pid, 'SIGKILL');
+    }
     if (existsSync(this.dir)) rmSync(this.dir, { recursive: true, force: true });
   }
 }

@@ -1,0 +1,163 @@
+// What time does to microVMs: meters are read, the idle are suspended, the old are ended.
+#include <map>
+#include <utility>
+
+#include "control/supervisor.h"
+#include "egress/networks.h"
+
+namespace firebreak::control {
+
+using core::MicrovmState;
+
+std::optional<Supervisor::Outlook> Supervisor::outlook(const core::MicrovmId& id) const {
+  const LivePtr vm = registry_.find(id);
+  if (!vm) return std::nullopt;
+  const core::Time now = services_.clock.now();
+  const core::Aging aging = core::aging_of(vm->record);
+  return Outlook{core::awake_reason(aging, vm->activity, now),
+                 core::next_due(aging, vm->activity, now)};
+}
+
+void Supervisor::sample(LiveMicrovm& vm, core::Time now) {
+  core::Sample sample{.now = now, .state = vm.record.state};
+  sample.bytes_in = std::exchange(vm.bytes_in, 0);
+  sample.bytes_out = std::exchange(vm.bytes_out, 0);
+  if (vm.record.state == MicrovmState::running && vm.machine) {
+    auto usage = vm.machine->usage();
+    if (!usage) return;
+    const std::uint64_t before = vm.meter.cpu_counter;
+    const auto elapsed_usec = (now - vm.meter.until).count() * 1000;
+    sample.cpu_counter_usec = usage->cpu_usec;
+    sample.memory_bytes = vm.memory_bytes = usage->memory_bytes;
+    const auto used = static_cast<std::int64_t>(usage->cpu_usec - before);
+    if (elapsed_usec > 0 && usage->cpu_usec > before &&
+        used * 100 > elapsed_usec * services_.options.busy_cpu_percent) {
+      vm.activity.saw_cpu(now);
+    }
+  } else if (vm.record.state == MicrovmState::suspended) {
+    vm.memory_bytes = 0;
+    sample.saved_bytes = vm.stored_bytes;
+  } else {
+    return;
+  }
+  core::advance(vm.meter, vm.size, sample);
+}
+
+net::Task<void> Supervisor::save_meters() {
+  std::vector<store::UsageRow> rows;
+  for (const LivePtr& vm : registry_.all())
+    rows.push_back({vm->record.id, vm->record.tenant, vm->meter});
+  if (rows.empty()) co_return;
+  auto saved =
+      co_await services_.db.run([&rows](store::Store& store) { return store.save_meters(rows); });
+  if (!saved) services_.log.error("meters", {{"error", saved.error().text()}});
+}
+
+net::Task<Result<>> Supervisor::account_now() {
+  const core::Time now = services_.clock.now();
+  for (const LivePtr& vm : registry_.all()) sample(*vm, now);
+  co_await save_meters();
+  co_return Result<>();
+}
+
+void Supervisor::note_states() {
+  std::map<MicrovmState, int> counts;
+  for (const LivePtr& vm : registry_.all()) ++counts[vm->record.state];
+  for (MicrovmState state : {MicrovmState::pending, MicrovmState::running, MicrovmState::suspending,
+                             MicrovmState::suspended, MicrovmState::terminating}) {
+    services_.metrics.set("firebreak_microvms", obs::label("state", to_string(state)),
+                          counts[state]);
+  }
+}
+
+// An exec that nobody is attached to is work too; only the guest knows of it.
+net::Task<bool> Supervisor::guest_works(LivePtr vm) {
+  if (!vm->record.idle || vm->record.idle->rule != core::IdleRule::work || !vm->machine)
+    co_return false;
+  const auto machine = vm->machine;
+  auto answer = co_await machine->agent().data_call("GET", "/execs", {},
+                                                    Deadline::in(std::chrono::seconds(5)));
+  if (!answer) co_return false;
+  const json::value* list = answer->if_contains("execs");
+  if (list == nullptr || !list->is_array()) co_return false;
+  for (const json::value& exec : list->as_array()) {
+    if (!exec.is_object()) continue;
+    const json::value* running = exec.as_object().if_contains("running");
+    const json::value* id = exec.as_object().if_contains("id");
+    if (id != nullptr && id->is_string() && id->as_string() == "app") continue;
+    if (running != nullptr && running->is_bool() && running->as_bool()) co_return true;
+  }
+  co_return false;
+}
+
+net::Task<void> Supervisor::act(LivePtr vm, core::Due due) {
+  const Deadline deadline = Deadline::in(std::chrono::seconds(120));
+  if (due.action != core::TimedAction::suspend_idle) {
+    (void)co_await lifecycle_.terminate(vm, due.why, deadline);
+    co_return;
+  }
+  const core::Time now = services_.clock.now();
+  if (co_await guest_works(vm)) {
+    vm->activity.saw_cpu(now);
+    co_return;
+  }
+  // A request may have come while we asked.
+  auto again = core::next_due(core::aging_of(vm->record), vm->activity, now);
+  if (!again || again->at > now || again->action != core::TimedAction::suspend_idle) co_return;
+  auto done = co_await lifecycle_.suspend(vm, due.why, deadline);
+  if (done && vm->record.idle && vm->record.idle->suspended.count() == 0) {
+    (void)co_await lifecycle_.terminate(vm, "Suspended for 0 s.", deadline);
+  }
+}
+
+net::Task<void> Supervisor::tick() {
+  core::Time last_meter = services_.clock.now();
+  core::Time last_forget{};
+  std::map<core::MicrovmId, bool> busy;
+  net::Event pause(services_.executor);
+  while (!stopping_) {
+    (void)co_await pause.wait(Deadline::in(services_.options.tick));
+    const core::Time now = services_.clock.now();
+    const bool meter = now - last_meter >= services_.options.meter_every;
+    for (const LivePtr& vm : registry_.all()) {
+      if (meter) sample(*vm, now);
+      if (lifecycle_.egress().has_network(*vm)) spawn(lifecycle_.egress().tell_guest(vm));
+      auto due = core::next_due(core::aging_of(vm->record), vm->activity, now);
+      if (vm->record.state == MicrovmState::terminating)
+        due = core::Due{core::TimedAction::terminate_old, now, vm->record.state_reason};
+      if (!due || due->at > now || busy[vm->record.id]) continue;
+      busy[vm->record.id] = true;
+      auto body = [](Supervisor& self, LivePtr vm, core::Due due,
+                     std::map<core::MicrovmId, bool>& busy) -> net::Task<void> {
+        co_await self.act(vm, due);
+        busy.erase(vm->record.id);
+      };
+      spawn(body(*this, vm, *due, busy));
+    }
+    note_states();
+    if (meter) {
+      last_meter = now;
+      co_await save_meters();
+      co_await capacity_.relieve();
+    }
+    if (now - last_forget > core::Seconds(600)) {
+      last_forget = now;
+      const core::Time before = now - services_.options.keep_terminated;
+      (void)co_await services_.db.run(
+          [before](store::Store& store) { return store.forget_terminated(before); });
+      services_.app_log.forget(
+          services_.options.keep_terminated,
+          [this](const core::MicrovmId& id) { return registry_.find(id) != nullptr; });
+      if (services_.networks != nullptr) {
+        services_.networks->forget(services_.options.keep_terminated,
+                                   [this](const std::string& id) {
+                                     return registry_.find(core::MicrovmId(id)) != nullptr;
+                                   });
+      }
+    }
+  }
+  // Those still under way use our table.
+  while (!busy.empty()) (void)co_await pause.wait(Deadline::in(std::chrono::milliseconds(20)));
+}
+
+}  // namespace firebreak::control

@@ -1,0 +1,66 @@
+// The host's side in a namespace that plays the host.
+#include "egress/host_side.h"
+
+#include <algorithm>
+#include <functional>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+
+#include "base/sys.h"
+#include "egress/plan.h"
+
+namespace firebreak::egress {
+namespace {
+
+using testing::Contains;
+using testing::Not;
+
+// On a thread of its own in a fresh namespace: nothing of this machine is touched.
+void in_new_host(const std::function<void()>& body) {
+  std::thread([&] {
+    ASSERT_EQ(::unshare(CLONE_NEWNET), 0) << "needs root";
+    body();
+  }).join();
+}
+
+UniqueFd guest_namespace() {
+  UniqueFd fd;
+  std::thread([&] {
+    if (::unshare(CLONE_NEWNET) == 0) fd = sys::open("/proc/thread-self/ns/net", O_RDONLY).value();
+  }).join();
+  return fd;
+}
+
+TEST(HostSide, ServersOfOneHostGiveOutDifferentAddresses) {
+  in_new_host([] {
+    auto first = HostSide::open("/data/one");
+    auto second = HostSide::open("/data/two");
+    ASSERT_TRUE(first) << first.error().text();
+    ASSERT_TRUE(second) << second.error().text();
+    std::vector<std::uint32_t> slots;
+    std::vector<UniqueFd> guests;
+    for (int i = 0; i < 6; ++i) {
+      guests.push_back(guest_namespace());
+      HostSide& side = i % 3 == 0 ? **first : **second;
+      const auto slot = side.join("machine-" + std::to_string(i), guests.back().get());
+      ASSERT_TRUE(slot) << slot.error().text();
+      EXPECT_THAT(slots, Not(Contains(*slot)));
+      slots.push_back(*slot);
+    }
+    const auto addresses = (*first)->addresses();
+    ASSERT_TRUE(addresses);
+    for (const std::uint32_t slot : slots)
+      EXPECT_EQ(std::ranges::count(*addresses, uplink4(slot).host), 1) << slot;
+    // What one has left, the other may have.
+    ASSERT_TRUE((*first)->leave("machine-0"));
+    const auto again = (*second)->join("machine-6", guests[0].get());
+    ASSERT_TRUE(again) << again.error().text();
+    EXPECT_EQ(*again, slots[0]);
+  });
+}
+
+}  // namespace
+}  // namespace firebreak::egress
