@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "api/aws/aws_api.h"
+#include "control/builds.h"
 #include "control/images.h"
 #include "control/key_ring.h"
 #include "control/supervisor.h"
@@ -17,6 +18,7 @@ namespace firebreak::cli {
 struct AwsParts {
   control::Supervisor& supervisor;
   control::Images& images;
+  control::Builds& builds;
   control::KeyRing& keys;
   object::ObjectStore& objects;
   net::asio::thread_pool& pool;

@@ -119,11 +119,13 @@ net::Task<Result<json::object>> Client::call(std::string method, std::string pat
 
 net::Task<Result<std::unique_ptr<net::HttpClientStream>>> Client::start(std::string method,
                                                                         std::string path,
-                                                                        bool streamed) {
+                                                                        bool streamed,
+                                                                        wire::Headers headers) {
   FB_CO_TRY_ASSIGN(auto stream, co_await connect());
-  co_return co_await net::HttpClientStream::start(std::move(stream),
-                                                  request(std::move(method), std::move(path)),
-                                                  streamed, Deadline::in(std::chrono::seconds(30)));
+  net::HttpCall call = request(std::move(method), std::move(path));
+  for (wire::HeaderField& header : headers) call.headers.push_back(std::move(header));
+  co_return co_await net::HttpClientStream::start(std::move(stream), std::move(call), streamed,
+                                                  Deadline::in(std::chrono::seconds(30)));
 }
 
 net::Task<Result<>> Client::check(net::HttpClientStream& stream) {

@@ -41,7 +41,8 @@ class Client {
                             std::function<Result<>(json::object)> on_line);
   // A request with a streamed body or answer.
   net::Task<Result<std::unique_ptr<net::HttpClientStream>>> start(std::string method,
-                                                                  std::string path, bool streamed);
+                                                                  std::string path, bool streamed,
+                                                                  wire::Headers headers = {});
   // The error of an answer that is not 2xx.
   static net::Task<Result<>> check(net::HttpClientStream& stream);
   net::Task<Result<std::unique_ptr<net::WebSocket>>> websocket(std::string path);

@@ -31,6 +31,7 @@ void add_copy_command(CLI::App& app, Common& common, std::vector<Command>& comma
 void add_shell_command(CLI::App& app, Common& common, std::vector<Command>& commands);
 void add_token_command(CLI::App& app, Common& common, std::vector<Command>& commands);
 void add_image_commands(CLI::App& app, Common& common, std::vector<Command>& commands);
+void add_build_command(CLI::App& image, Common& common, std::vector<Command>& commands);
 void add_check_command(CLI::App& app, Common& common, std::vector<Command>& commands);
 void add_egress_commands(CLI::App& app, Common& common, std::vector<Command>& commands);
 void add_admin_commands(CLI::App& app, Common& common, std::vector<Command>& commands);

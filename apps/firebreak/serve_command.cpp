@@ -106,6 +106,15 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
          "Name servers that resolve for microVMs, ADDRESS:PORT,...; default: the host's");
   option("networks", config.networks, "Networks for microVMs, where the host can");
   option("python-image", config.python_image, "Make the image 'python' when it is missing");
+  option("base-aliases", config.base_aliases,
+         "What FROM may name beside images and bases: NAME=BASE,...");
+  option("build-egress", config.build_egress,
+         "Egress policy of builds that name none; default: the tenant's default for runs");
+  option("build-seconds", config.build_seconds, "The longest time of a build")
+      ->check(CLI::Range(1, 86400));
+  option("parallel-builds", config.parallel_builds, "Builds that run at a time; others wait")
+      ->check(CLI::Range(1, 64));
+  option("build-cache-mib", config.build_cache_mib, "Layers of builds kept for each tenant");
   option("lambda-extensions", config.lambda_extensions,
          "Lambda API: longer lives and shorter idle times than AWS allows");
   option("lambda-arm-alias", config.lambda_arm_alias,

@@ -202,6 +202,7 @@ class Server {
     FB_TRY_ASSIGN(auto policies, read_policies(config_.egress_policies));
     supervisor_->egress().set_common(std::move(policies));
     images_ = std::make_unique<control::Images>(*services_, supervisor_->pool(), paths.base_disk());
+    FB_TRY(open_builds(paths));
     FB_TRY_ASSIGN(ingress::TokenKeys keys,
                   ingress::TokenKeys::load(config_.data_dir + "/endpoint.keys", clock_.now()));
     tokens_ = std::make_unique<ingress::TokenRing>(*supervisor_, std::move(keys), pool_);
@@ -210,8 +211,9 @@ class Server {
         io_.get_executor(), *gate_, tokens_->checker(), metrics_,
         ingress::ProxyOptions{.domain = config_.endpoint_domain,
                               .limits_by_size = config_.endpoint_limits});
-    api_ = std::make_unique<api::NativeApi>(*supervisor_, *keys_, *images_, *tokens_, endpoints_,
-                                            [this](bool repair) { return check(repair); });
+    api_ =
+        std::make_unique<api::NativeApi>(*supervisor_, *keys_, *images_, *builds_, pool_, *tokens_,
+                                         endpoints_, [this](bool repair) { return check(repair); });
     objects_ = std::make_unique<object::ObjectStore>(
         config_.data_dir + "/objects",
         object::ObjectLimits{.tenant_bytes = config_.object_quota_mib << 20,
@@ -220,6 +222,7 @@ class Server {
     FB_TRY(objects_->load());
     FB_TRY_ASSIGN(aws_, make_aws_api(config_, {.supervisor = *supervisor_,
                                                .images = *images_,
+                                               .builds = *builds_,
                                                .keys = *keys_,
                                                .objects = *objects_,
                                                .pool = pool_,
@@ -227,6 +230,29 @@ class Server {
                                                .endpoint = [this](const core::Microvm& microvm) {
                                                  return endpoints_.of(microvm.endpoint);
                                                }}));
+    return {};
+  }
+
+  Result<> open_builds(const machine::HostPaths& paths) {
+    FB_TRY_ASSIGN(layers_, image::LayerCache::open(config_.data_dir + "/layers"));
+    auto aliases = control::default_aliases();
+    for (std::string_view part : split(config_.base_aliases, ',')) {
+      if (part.empty()) continue;
+      const auto at = part.find('=');
+      if (at == std::string_view::npos || at == 0 || at + 1 == part.size())
+        return fail(Code::invalid, "--base-aliases: '" + std::string(part) + "' must be NAME=BASE");
+      aliases[std::string(part.substr(0, at))] = part.substr(at + 1);
+    }
+    builds_ = std::make_unique<control::Builds>(
+        *services_, *images_, supervisor_->egress(), *layers_,
+        control::BuildsConfig{.bases = {.base_disk = paths.base_disk(),
+                                        .scratch_disk = paths.scratch_disk(),
+                                        .aliases = std::move(aliases)},
+                              .directory = config_.data_dir + "/builds",
+                              .egress = config_.build_egress,
+                              .time = std::chrono::seconds(config_.build_seconds),
+                              .cache_bytes = config_.build_cache_mib << 20,
+                              .parallel = config_.parallel_builds});
     return {};
   }
 
@@ -417,6 +443,7 @@ class Server {
     const Deadline drained = Deadline::in(std::chrono::seconds(5));
     if (listener_) co_await listener_->drain(drained);
     if (endpoint_listener_) co_await endpoint_listener_->drain(drained);
+    co_await builds_->close(deadline);
     co_await supervisor_->stop(deadline);
     if (networks_) (void)egress::remove_host_side(config_.data_dir);
     io_.stop();
@@ -440,6 +467,8 @@ class Server {
   std::optional<control::Services> services_;
   std::unique_ptr<control::Supervisor> supervisor_;
   std::unique_ptr<control::Images> images_;
+  std::unique_ptr<image::LayerCache> layers_;
+  std::unique_ptr<control::Builds> builds_;
   std::unique_ptr<ingress::TokenRing> tokens_;
   std::unique_ptr<ingress::SupervisorGate> gate_;
   std::unique_ptr<ingress::Proxy> proxy_;

@@ -83,6 +83,7 @@ std::string snapshot_key(const core::TenantId& tenant, const BuildRequest& reque
                            {"disk", built.disk.id},
                            {"config", image::to_json(built.config)},
                            {"hooks", core::to_json(request.hooks)},
+                           {"ready", std::to_string(request.ready_port) + request.ready_path},
                            {"env", std::move(env)},
                            {"memory", request.memory_mib},
                            {"capabilities", request.all_capabilities},
@@ -101,7 +102,9 @@ Builds::Builds(Services& services, Images& images, Egress& egress, image::LayerC
       config_(std::move(config)),
       bases_(services, config_.bases),
       log_(services.executor, config_.directory),
-      slots_(services.executor, config_.parallel) {}
+      slots_(services.executor, config_.parallel) {
+  (void)sys::mkdirs(config_.directory, 0700);
+}
 
 // ------------------------------------------------------------------------------------------ order
 
@@ -287,7 +290,8 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
       .machine_id = machine_id,
       .tenant = tenant_of(request, built.config),
       .hooks = request.hooks,
-      .port = image::first_port(built.config),
+      .port = request.ready_port != 0 ? request.ready_port : image::first_port(built.config),
+      .ready_path = request.ready_path,
       .python_context = request.python_context,
       .machine = machine_spec(active),
       .log = [this, active](std::string_view text) { log_.append(active->made.build.id, text); }};

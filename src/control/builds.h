@@ -31,6 +31,8 @@ struct BuildRequest {
   std::map<std::string, std::string> secrets;
   bool no_cache = false;
   core::Hooks hooks;
+  std::string ready_path;  // polled with GET in place of the ready hook
+  std::uint16_t ready_port = 0;
   std::map<std::string, std::string> env;  // beside what ENV sets
   core::Tags tags;
   bool all_capabilities = false;
@@ -66,6 +68,8 @@ class Builds {
   net::Task<Result<core::Build>> wait(core::Build build, Deadline deadline);
   // Code::conflict if it is not under way.
   Result<> cancel(const core::BuildId& build);
+  // On the file system that holds contexts.
+  const std::string& directory() const { return config_.directory; }
   BuildLog& log() { return log_; }
   image::LayerCache& cache() { return cache_; }
   // Cancels all, and waits for their machines to be gone.

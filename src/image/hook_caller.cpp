@@ -39,6 +39,18 @@ net::Task<std::optional<HookFailure>> call_once(machine::AgentClient& agent,
 
 }  // namespace
 
+net::Task<Result<int>> get_status(machine::AgentClient& agent, std::uint16_t port, std::string path,
+                                  Deadline deadline) {
+  FB_CO_TRY_ASSIGN(auto stream, co_await connect_guest(agent, port, deadline));
+  net::HttpCall call{
+      .method = "GET", .target = std::move(path), .host = "localhost:" + std::to_string(port)};
+  call.headers.push_back({"connection", "close"});
+  auto reply = co_await net::http_call(*stream, call, deadline, kMaxAnswer);
+  stream->close();
+  if (!reply) co_return std::unexpected(reply.error());
+  co_return reply->status;
+}
+
 net::Task<std::optional<HookFailure>> call_hook(machine::AgentClient& agent,
                                                 const core::Hooks& hooks, core::Hook hook,
                                                 std::string body) {

@@ -26,4 +26,8 @@ net::Task<std::optional<HookFailure>> call_hook(machine::AgentClient& agent,
 net::Task<std::optional<HookFailure>> poll_hook(machine::AgentClient& agent,
                                                 const core::Hooks& hooks, core::Hook hook);
 
+// The status of a GET; an error when nothing answers.
+net::Task<Result<int>> get_status(machine::AgentClient& agent, std::uint16_t port, std::string path,
+                                  Deadline deadline);
+
 }  // namespace firebreak::image

@@ -49,6 +49,13 @@ net::Task<Result<>> app_ended(machine::AgentClient& agent, const SnapshotSpec& s
                                   (last.empty() ? std::string() : ": " + last));
 }
 
+net::Task<bool> answers(machine::AgentClient& agent, const SnapshotSpec& spec, Deadline deadline) {
+  if (spec.ready_path.empty())
+    co_return (co_await connect_guest(agent, spec.port, deadline)).has_value();
+  const auto status = co_await get_status(agent, spec.port, spec.ready_path, deadline);
+  co_return status && *status == 200;
+}
+
 // The ready hook decides, else the port, else time.
 net::Task<Result<>> until_ready(machine::AgentClient& agent, const SnapshotSpec& spec,
                                 Deadline deadline) {
@@ -64,13 +71,17 @@ net::Task<Result<>> until_ready(machine::AgentClient& agent, const SnapshotSpec&
   while (!until.passed()) {
     FB_CO_TRY_ASSIGN(const bool alive, co_await runs(agent, deadline));
     if (!alive) co_return co_await app_ended(agent, spec, deadline);
-    if (spec.port != 0 && co_await connect_guest(agent, spec.port, until)) co_return Result<>();
+    if (spec.port != 0 && co_await answers(agent, spec, until)) co_return Result<>();
     co_await pause(kPoll);
   }
   if (spec.port == 0) co_return Result<>();
-  co_return fail(Code::guest, "nothing listens on port " + std::to_string(spec.port) +
-                                  ", the first that EXPOSE names, after " +
-                                  std::to_string(kPortPatience.count()) + " seconds");
+  const std::string port = std::to_string(spec.port);
+  const std::string after = " after " + std::to_string(kPortPatience.count()) + " seconds";
+  if (!spec.ready_path.empty())
+    co_return fail(Code::guest, "GET " + spec.ready_path + " on port " + port +
+                                    " was not answered with 200" + after);
+  co_return fail(Code::guest,
+                 "nothing listens on port " + port + ", the first that EXPOSE names," + after);
 }
 
 net::Task<Result<>> prepare(machine::Machine& machine, const SnapshotSpec& spec,

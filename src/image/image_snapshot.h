@@ -18,7 +18,10 @@ struct SnapshotSpec {
   std::string machine_id;
   machine::TenantSpec tenant;
   core::Hooks hooks;
-  std::uint16_t port = 0;       // without a ready hook: ready when something listens here; 0: none
+  // Without a ready hook: ready when something listens here, or answers a GET of `ready_path` with
+  // 200. 0: none.
+  std::uint16_t port = 0;
+  std::string ready_path;
   bool python_context = false;  // a warm interpreter, frozen with the snapshot
   BuildMachineSpec machine;
   BuildOutput log;
@@ -27,7 +30,7 @@ struct SnapshotSpec {
 inline constexpr const char* kWarmContext = "default";
 // Without a ready hook and a port: an application that lives so long is ready.
 inline constexpr std::chrono::seconds kSettle{2};
-// How long a port may take.
+// How long a port, or a path, may take.
 inline constexpr std::chrono::seconds kPortPatience{120};
 
 // Code::guest when the application does not become ready, with what it printed last. Nothing is

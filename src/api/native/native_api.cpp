@@ -9,12 +9,14 @@ constexpr auto kCallDeadline = std::chrono::minutes(5);
 }  // namespace
 
 NativeApi::NativeApi(control::Supervisor& supervisor, control::KeyRing& keys,
-                     control::Images& images, ingress::EndpointTokens& tokens,
-                     const ingress::EndpointAddress& endpoints,
+                     control::Images& images, control::Builds& builds, net::asio::thread_pool& pool,
+                     ingress::EndpointTokens& tokens, const ingress::EndpointAddress& endpoints,
                      std::function<net::Task<Result<control::CheckReport>>(bool repair)> check)
     : supervisor_(supervisor),
       keys_(keys),
       images_(images),
+      builds_(builds),
+      pool_(pool),
       tokens_(tokens),
       endpoints_(endpoints),
       check_(std::move(check)) {
@@ -25,6 +27,7 @@ NativeApi::NativeApi(control::Supervisor& supervisor, control::KeyRing& keys,
   add_terminal_routes();
   add_token_routes();
   add_image_routes();
+  add_build_routes();
   add_tenant_routes();
   add_history_routes();
   add_egress_routes();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "api/router.h"
+#include "control/builds.h"
 #include "control/check.h"
 #include "control/images.h"
 #include "ingress/endpoint_address.h"
@@ -16,7 +17,8 @@ namespace firebreak::api {
 class NativeApi {
  public:
   NativeApi(control::Supervisor& supervisor, control::KeyRing& keys, control::Images& images,
-            ingress::EndpointTokens& tokens, const ingress::EndpointAddress& endpoints,
+            control::Builds& builds, net::asio::thread_pool& pool, ingress::EndpointTokens& tokens,
+            const ingress::EndpointAddress& endpoints,
             std::function<net::Task<Result<control::CheckReport>>(bool repair)> check);
 
   // Answers a request whose path begins with /v1.
@@ -36,6 +38,7 @@ class NativeApi {
   void add_terminal_routes();
   void add_token_routes();
   void add_image_routes();
+  void add_build_routes();
   void add_tenant_routes();
   void add_history_routes();
   void add_egress_routes();
@@ -43,6 +46,8 @@ class NativeApi {
   control::Supervisor& supervisor_;
   control::KeyRing& keys_;
   control::Images& images_;
+  control::Builds& builds_;
+  net::asio::thread_pool& pool_;
   ingress::EndpointTokens& tokens_;
   const ingress::EndpointAddress& endpoints_;
   std::function<net::Task<Result<control::CheckReport>>(bool repair)> check_;

@@ -1,0 +1,240 @@
+// Routes of builds from a Dockerfile: a context is uploaded, the log followed, the outcome read.
+#include "api/native/microvm_json.h"
+#include "api/native/native_api.h"
+#include "base/text.h"
+#include "image/context_upload.h"
+#include "wire/crypto.h"
+
+namespace firebreak::api {
+namespace {
+
+constexpr auto kUploadDeadline = std::chrono::hours(2);
+constexpr auto kFollowDeadline = std::chrono::hours(6);
+
+struct Found {
+  core::Image image;
+  core::ImageVersion version;
+  core::Build build;
+};
+
+Result<std::pair<std::string, std::string>> name_and_value(const std::string& text,
+                                                           const char* what) {
+  const auto at = text.find('=');
+  if (at == std::string::npos || at == 0)
+    return fail(Code::invalid, std::string(what) + " must be NAME=VALUE");
+  return std::pair(text.substr(0, at), text.substr(at + 1));
+}
+
+// "/health:8080"
+Result<> read_ready(const std::string& text, control::BuildRequest& request) {
+  if (text.empty()) return {};
+  const auto colon = text.rfind(':');
+  const auto port = colon == std::string::npos
+                        ? std::nullopt
+                        : parse_u64(std::string_view(text).substr(colon + 1));
+  if (!port || *port == 0 || *port > 65535 || text.front() != '/')
+    return fail(Code::invalid, "ready must be PATH:PORT, such as /health:8080");
+  request.ready_path = text.substr(0, colon);
+  request.ready_port = static_cast<std::uint16_t>(*port);
+  return {};
+}
+
+// Secrets are in headers, because addresses end up in logs.
+Result<> read_secrets(const wire::Headers& headers, control::BuildRequest& request) {
+  for (const auto& header : headers) {
+    if (header.name != "x-build-secret") continue;
+    FB_TRY_ASSIGN(const auto secret, name_and_value(header.value, "x-build-secret"));
+    const auto value = wire::from_base64(secret.second);
+    if (!value) return fail(Code::invalid, "x-build-secret must be ID=BASE64");
+    request.secrets[secret.first] = *value;
+  }
+  return {};
+}
+
+Result<control::BuildRequest> read_request(const Call& call) {
+  control::BuildRequest request;
+  request.name = call.param("image");
+  request.file = call.target.has_query("file") ? call.query("file") : "Dockerfile";
+  request.target = call.query("target");
+  request.no_cache = call.flag("noCache");
+  request.python_context = call.flag("pythonContext");
+  request.egress = call.query("egress");
+  request.build_egress = call.query("buildEgress");
+  if (call.target.has_query("memoryMib")) {
+    const auto memory = parse_u64(call.query("memoryMib"));
+    if (!memory || *memory > (1U << 30)) return fail(Code::invalid, "memoryMib must be a number");
+    request.memory_mib = static_cast<std::uint32_t>(*memory);
+  } else {
+    request.memory_mib = 512;
+  }
+  for (const auto& [name, value] : call.target.query) {
+    if (name == "arg") {
+      FB_TRY_ASSIGN(const auto arg, name_and_value(value, "arg"));
+      request.args[arg.first] = arg.second;
+    } else if (name == "env") {
+      FB_TRY_ASSIGN(const auto env, name_and_value(value, "env"));
+      request.env[env.first] = env.second;
+    }
+  }
+  if (call.target.has_query("hooks")) {
+    FB_TRY_ASSIGN(request.hooks, core::hooks_from_json(call.query("hooks")));
+  }
+  FB_TRY(read_ready(call.query("ready"), request));
+  FB_TRY(read_secrets(call.exchange.request().headers, request));
+  return request;
+}
+
+net::Task<Result<control::BuildRequest::Context>> read_context(Call& call,
+                                                               const std::string& directory,
+                                                               net::asio::thread_pool& pool) {
+  const Deadline deadline = Deadline::in(kUploadDeadline);
+  FB_CO_TRY_ASSIGN(auto upload, image::ContextUpload::create(directory));
+  for (;;) {
+    FB_CO_TRY_ASSIGN(const std::string bytes, co_await call.exchange.read(deadline));
+    if (bytes.empty()) break;
+    auto feed = [&]() { return upload->feed(bytes); };
+    FB_CO_TRY(co_await net::run_blocking(pool, feed));
+  }
+  auto finish = [&]() { return upload->finish(); };
+  FB_CO_TRY_ASSIGN(auto context, co_await net::run_blocking(pool, finish));
+  co_return control::BuildRequest::Context(std::move(context));
+}
+
+json::object to_json(const control::NewVersion& made) {
+  return {{"image", made.image.name},
+          {"version", core::version_text(made.version.number)},
+          {"build", made.build.id.str()},
+          {"state", to_string(made.version.state)}};
+}
+
+net::Task<Result<>> build(control::Builds& builds, net::asio::thread_pool& pool, Call& call) {
+  FB_CO_TRY_ASSIGN(control::BuildRequest request, read_request(call));
+  FB_CO_TRY_ASSIGN(request.context, co_await read_context(call, builds.directory(), pool));
+  FB_CO_TRY_ASSIGN(const control::NewVersion made,
+                   co_await builds.order(call.caller.tenant, std::move(request)));
+  co_return co_await call.reply_json(202, to_json(made));
+}
+
+net::Task<Result<Found>> find(control::Images& images, store::Database& db, Call& call) {
+  Found found;
+  FB_CO_TRY_ASSIGN(found.image, co_await images.find(call.tenant(), call.param("image")));
+  FB_CO_TRY_ASSIGN(const auto versions, co_await images.versions(found.image));
+  const std::string text = call.param("version");
+  const auto number = core::parse_version(text);
+  const core::ImageVersion* chosen = nullptr;
+  for (const core::ImageVersion& version : versions) {
+    const bool latest = chosen == nullptr || version.number > chosen->number;
+    if (text == "latest" ? latest : number && version.number == *number) chosen = &version;
+  }
+  if (chosen == nullptr)
+    co_return fail(Code::not_found, "image " + found.image.name + " has no version " + text);
+  found.version = *chosen;
+  FB_CO_TRY_ASSIGN(const auto builds, co_await db.run([&](store::Store& store) {
+    return store.list_builds(found.image.id, found.version.number);
+  }));
+  if (!builds.empty()) found.build = builds.back();
+  co_return found;
+}
+
+json::object to_json(const Found& found) {
+  const core::ImageVersion& version = found.version;
+  json::object out{
+      {"image", found.image.name},           {"version", core::version_text(version.number)},
+      {"state", to_string(version.state)},   {"active", version.active},
+      {"memoryMib", version.memory_mib},     {"createdAt", core::to_unix_ms(version.created)},
+      {"diskBytes", found.build.disk_bytes}, {"memoryBytes", found.build.memory_bytes}};
+  if (!version.state_reason.empty()) out["stateReason"] = version.state_reason;
+  if (!found.build.id.empty()) out["build"] = found.build.id.str();
+  if (found.build.finished) out["finishedAt"] = core::to_unix_ms(*found.build.finished);
+  if (auto config = parse_json_object(version.config.empty() ? "{}" : version.config)) {
+    for (const auto& [from, to] : {std::pair("image", "config"), std::pair("steps", "steps")})
+      if (const json::value* value = config->if_contains(from)) out[to] = *value;
+  }
+  return out;
+}
+
+// Text as server-sent events: one `data` line a line, `event: end` with the state at the end.
+std::string as_event(std::string_view text) {
+  std::string out = "event: log\n";
+  for (const std::string_view line : split(text, '\n')) out += "data: " + std::string(line) + "\n";
+  return out + "\n";
+}
+
+net::Task<Result<>> log(control::Images& images, control::Builds& builds, store::Database& db,
+                        Call& call) {
+  FB_CO_TRY_ASSIGN(Found found, co_await find(images, db, call));
+  if (found.build.id.empty())
+    co_return fail(Code::not_found, "this version was not built from a Dockerfile");
+  const bool events =
+      wire::find_header(call.exchange.request().headers, "accept").contains("text/event-stream");
+  const bool follow = call.flag("follow");
+  const Deadline deadline = Deadline::in(kFollowDeadline);
+  FB_CO_TRY(co_await call.exchange.start(
+      200,
+      {{"content-type", events ? "text/event-stream" : "text/plain; charset=utf-8"},
+       {"cache-control", "no-store"}},
+      call.deadline));
+  std::uint64_t position = 0;
+  while (!deadline.passed()) {
+    // Looked at before the log is: what is printed until the end is then read as well.
+    FB_CO_TRY_ASSIGN(const auto now, co_await db.run([&](store::Store& store) {
+      return store.find_build(found.build.image, found.build.version, found.build.id);
+    }));
+    if (now) found.build = *now;
+    FB_CO_TRY_ASSIGN(const std::string text, builds.log().read(found.build.id, position));
+    if (!text.empty()) {
+      position += text.size();
+      FB_CO_TRY(co_await call.exchange.write(events ? as_event(text) : text, deadline));
+      continue;
+    }
+    if (!follow || !now || now->finished) break;
+    if (events) FB_CO_TRY(co_await call.exchange.write(": \n\n", deadline));
+    (void)co_await builds.log().changed().wait(Deadline::in(std::chrono::seconds(15)));
+  }
+  if (events)
+    FB_CO_TRY(co_await call.exchange.write(
+        "event: end\ndata: " + std::string(to_string(found.build.state)) + "\n\n", deadline));
+  co_return co_await call.exchange.finish(deadline);
+}
+
+}  // namespace
+
+void NativeApi::add_build_routes() {
+  store::Database& db = supervisor_.services().db;
+  router_.add({"POST", "/v1/images/{image}/builds",
+               "Build from a Dockerfile; the body is the context as tar or zip: ?file, ?target, "
+               "?arg=NAME=VALUE, ?env=NAME=VALUE, ?memoryMib, ?noCache=1, ?ready=PATH:PORT, "
+               "?hooks=JSON, ?egress, ?buildEgress, ?pythonContext=1; secrets as headers "
+               "x-build-secret: ID=BASE64",
+               false, [this](Call& call) { return build(builds_, pool_, call); }});
+  router_.add({"GET", "/v1/images/{image}/versions/{version}",
+               "One version, or latest: how it was made, what it runs, what it occupies", false,
+               [this, &db](Call& call) -> net::Task<Result<>> {
+                 FB_CO_TRY_ASSIGN(const Found found, co_await find(images_, db, call));
+                 co_return co_await call.reply_json(200, to_json(found));
+               }});
+  router_.add({"GET", "/v1/images/{image}/versions/{version}/log",
+               "What its build printed, as text, or as server-sent events if those are accepted: "
+               "?follow=1 until the build has ended",
+               false, [this, &db](Call& call) { return log(images_, builds_, db, call); }});
+  router_.add({"POST", "/v1/images/{image}/versions/{version}/cancel", "End its build", false,
+               [this, &db](Call& call) -> net::Task<Result<>> {
+                 FB_CO_TRY_ASSIGN(const Found found, co_await find(images_, db, call));
+                 if (found.image.tenant != call.tenant())
+                   co_return fail(Code::denied, "this image is the system's");
+                 FB_CO_TRY(builds_.cancel(found.build.id));
+                 co_return co_await call.reply_json(200, json::object{});
+               }});
+  router_.add({"DELETE", "/v1/images/{image}/versions/{version}",
+               "Remove one version; the last one goes with its image", false,
+               [this, &db](Call& call) -> net::Task<Result<>> {
+                 FB_CO_TRY_ASSIGN(const Found found, co_await find(images_, db, call));
+                 if (found.image.tenant != call.tenant())
+                   co_return fail(Code::denied, "this image is the system's");
+                 FB_CO_TRY(
+                     co_await images_.remove_version(found.image, found.version, call.deadline));
+                 co_return co_await call.reply_json(200, json::object{});
+               }});
+}
+
+}  // namespace firebreak::api
