@@ -103,8 +103,14 @@ Result<control::LaunchRequest> parse_launch(const json::object& body) {
   JsonReader reader(body);
   control::LaunchRequest request;
   request.image = reader.string("image");
-  if (reader.has("version")) {
-    request.version = core::parse_version(reader.string("version"));
+  std::string version = reader.string_or("version", "");
+  // NAME:VERSION says the same in one word; names have no colon.
+  if (const auto colon = request.image.find(':'); version.empty() && colon != std::string::npos) {
+    version = request.image.substr(colon + 1);
+    request.image.resize(colon);
+  }
+  if (!version.empty()) {
+    request.version = core::parse_version(version);
     if (!request.version) reader.reject("version", "must be like \"1.0\"");
   }
   if (reader.has("maxDurationSeconds")) {

@@ -1,0 +1,160 @@
+// Images from Dockerfiles through the official SDKs of AWS, unmodified: the zip in S3, the build, the application in a clone,
+// called through its endpoint; and how builds fail.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { request } from 'node:https';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import * as sdk from '@aws-sdk/client-lambda-microvms';
+import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
+import { Server, until } from './server.mjs';
+
+let server;
+let client;
+let s3;
+const base = { baseImageArn: 'arn:aws:lambda:eu-local-1:aws:microvm-image:debian-12', buildRoleArn: 'arn:aws:iam::123456789012:role/build' };
+
+before(async () => {
+  server = await Server.start(['--python-image=0', '--pool-least=0']);
+  client = new sdk.LambdaMicrovmsClient(server.config());
+  s3 = new S3Client(server.config({ forcePathStyle: true }));
+  await s3.send(new CreateBucketCommand({ Bucket: 'artifacts' }));
+}, { timeout: 240_000 });
+after(() => server?.stop());
+
+const send = (name, input) => client.send(new sdk[`${name}Command`](input));
+
+// A zip of files, made by Python's standard library.
+const zip = (files) => {
+  const dir = mkdtempSync(join(tmpdir(), 'fb-zip-'));
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(dir, name), text);
+  const names = Object.keys(files);
+  execFileSync('python3', ['-m', 'zipfile', '-c', 'out.zip', ...names], { cwd: dir });
+  const bytes = readFileSync(join(dir, 'out.zip'));
+  rmSync(dir, { recursive: true });
+  return bytes;
+};
+const upload = (key, files) => s3.send(new PutObjectCommand({ Bucket: 'artifacts', Key: key, Body: zip(files) }));
+const settled = (name) => until(async () => {
+  const image = await send('GetMicrovmImage', { imageIdentifier: name });
+  return !['CREATING', 'UPDATING'].includes(image.state) && image;
+}, 600_000);
+const call = (endpoint, token, path, body) => new Promise((resolve, reject) => {
+  const sent = request(`https://${endpoint}${path}`, {
+    agent: false, ca: server.ca, method: 'POST', headers: { 'x-aws-proxy-auth': token, 'content-type': 'application/json' },
+  }, (answer) => {
+    let text = '';
+    answer.on('data', (bytes) => { text += bytes; });
+    answer.on('end', () => resolve({ status: answer.statusCode, text }));
+  });
+  sent.once('error', reject);
+  sent.end(JSON.stringify(body));
+});
+
+const dockerfile = `FROM debian:bookworm
+RUN apt-get update && apt-get install -y --no-install-recommends python3-flask && rm -rf /var/lib/apt/lists/*
+WORKDIR /sandbox
+COPY executor.py .
+EXPOSE 8080
+CMD ["python3", "executor.py"]
+`;
+const executor = `import os, subprocess
+from flask import Flask, jsonify, request
+app = Flask(__name__)
+hooks = "/aws/lambda-microvms/runtime/v1"
+seen = []
+
+@app.route(hooks + "/ready", methods=["POST"])
+def ready():
+    return "", 200
+
+@app.route(hooks + "/run", methods=["POST"])
+def run():
+    seen.append(request.get_json(force=True))
+    return "", 200
+
+@app.route("/execute", methods=["POST"])
+def execute():
+    done = subprocess.run(["python3", "-c", request.json["code"]], capture_output=True, text=True)
+    return jsonify({"stdout": done.stdout, "exit_code": done.returncode, "payload": seen[0]["runHookPayload"], "mode": os.environ["MODE"]})
+
+app.run(host="0.0.0.0", port=8080)
+`;
+
+test('an application from a zip in S3 is built, run and called', async () => {
+  await upload('code.zip', { Dockerfile: dockerfile, 'executor.py': executor });
+  const made = await send('CreateMicrovmImage', {
+    name: 'sandbox', ...base, codeArtifact: { uri: 's3://artifacts/code.zip' },
+    resources: [{ minimumMemoryInMiB: 512 }], environmentVariables: { MODE: 'sandbox' }, tags: { team: 'agents' },
+    hooks: {
+      port: 8080,
+      microvmImageHooks: { ready: 'ENABLED', readyTimeoutInSeconds: 300 },
+      microvmHooks: { run: 'ENABLED', runTimeoutInSeconds: 30 },
+    },
+  });
+  assert.equal(made.state, 'CREATING');
+  assert.equal(made.imageVersion, '1.0');
+  await assert.rejects(send('DeleteMicrovmImage', { imageIdentifier: 'sandbox' }), { name: 'ConflictException' });
+  const image = await settled('sandbox');
+  assert.equal(image.state, 'CREATED', JSON.stringify(await send('GetMicrovmImageVersion', { imageIdentifier: 'sandbox', imageVersion: '1.0' })));
+
+  const version = await send('GetMicrovmImageVersion', { imageIdentifier: 'sandbox', imageVersion: '1.0' });
+  assert.equal(version.state, 'SUCCESSFUL');
+  assert.equal(version.status, 'ACTIVE');
+  assert.deepEqual(version.codeArtifact, { uri: 's3://artifacts/code.zip' });
+  const builds = await send('ListMicrovmImageBuilds', { imageIdentifier: 'sandbox', imageVersion: '1.0' });
+  assert.equal(builds.items.length, 1);
+  const build = await send('GetMicrovmImageBuild', {
+    imageIdentifier: 'sandbox', imageVersion: '1.0', buildId: builds.items[0].buildId,
+  });
+  assert.equal(build.buildState, 'SUCCESSFUL');
+  assert.equal(build.architecture, 'X86_64');
+
+  const microvm = await send('RunMicrovm', { imageIdentifier: 'sandbox', runHookPayload: 'for this one' });
+  await until(async () => (await send('GetMicrovm', { microvmIdentifier: microvm.microvmId })).state === 'RUNNING');
+  const { authToken } = await send('CreateMicrovmAuthToken', {
+    microvmIdentifier: microvm.microvmId, expirationInMinutes: 5, allowedPorts: [{ port: 8080 }],
+  });
+  const token = authToken['X-aws-proxy-auth'] ?? Object.values(authToken)[0];
+  const answer = await call(microvm.endpoint, token, '/execute', { code: 'print(6 * 7)' });
+  assert.equal(answer.status, 200, answer.text);
+  assert.deepEqual(JSON.parse(answer.text), { stdout: '42\n', exit_code: 0, payload: 'for this one', mode: 'sandbox' });
+  await send('TerminateMicrovm', { microvmIdentifier: microvm.microvmId });
+}, { timeout: 900_000 });
+
+test('an update makes the next version, and a failed one leaves the older to be run', async () => {
+  const quick = 'FROM debian:bookworm\nRUN echo one > /made\n';
+  await upload('quick.zip', { Dockerfile: quick });
+  await send('CreateMicrovmImage', { name: 'quick', ...base, codeArtifact: { uri: 's3://artifacts/quick.zip' }, resources: [{ minimumMemoryInMiB: 512 }] });
+  assert.equal((await settled('quick')).state, 'CREATED');
+  await upload('quick.zip', { Dockerfile: `${quick}RUN echo why >&2; exit 4\n` });
+  const updated = await send('UpdateMicrovmImage', { imageIdentifier: 'quick', ...base, codeArtifact: { uri: 's3://artifacts/quick.zip' }, resources: [{ minimumMemoryInMiB: 512 }] });
+  assert.equal(updated.state, 'UPDATING');
+  assert.equal(updated.imageVersion, '2.0');
+  assert.equal((await settled('quick')).state, 'UPDATE_FAILED');
+  const failed = await send('GetMicrovmImageVersion', { imageIdentifier: 'quick', imageVersion: '2.0' });
+  assert.equal(failed.state, 'FAILED');
+  assert.match(failed.stateReason, /^CONTAINER_BUILD_FAILED: line 3.*exit status 4: why/);
+  const microvm = await send('RunMicrovm', { imageIdentifier: 'quick' });
+  assert.equal(microvm.imageVersion, '1.0');
+  await send('TerminateMicrovm', { microvmIdentifier: microvm.microvmId });
+}, { timeout: 300_000 });
+
+for (const [what, uri, reason] of [
+  ['bucket', 's3://elsewhere/code.zip', /^S3_NO_SUCH_BUCKET/],
+  ['key', 's3://artifacts/missing.zip', /^S3_NO_SUCH_KEY/],
+  ['zip', 's3://artifacts/text', /^ARCHIVE_INVALID/],
+  ['dockerfile', 's3://artifacts/none.zip', /^ARCHIVE_DOCKERFILE_NOT_FOUND/],
+]) {
+  test(`a build without its ${what} fails with the reason`, async () => {
+    await s3.send(new PutObjectCommand({ Bucket: 'artifacts', Key: 'text', Body: 'this is no archive at all' }));
+    await upload('none.zip', { 'README.txt': 'nothing to build' });
+    const name = `without-${what}`;
+    await send('CreateMicrovmImage', { name, ...base, codeArtifact: { uri } });
+    assert.equal((await settled(name)).state, 'CREATE_FAILED');
+    const version = await send('GetMicrovmImageVersion', { imageIdentifier: name, imageVersion: '1.0' });
+    assert.match(version.stateReason, reason);
+  });
+}

@@ -1,0 +1,389 @@
+// Images built from Dockerfiles, through the command line and a real server, in real machines.
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/sys.h"
+#include "server/server_process.h"
+
+namespace firebreak::testing_support {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+namespace fs = std::filesystem;
+
+std::string trimmed(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+// A directory with a Dockerfile and files.
+class Context {
+ public:
+  explicit Context(const std::string& dockerfile) {
+    char path[] = "/tmp/fb-context-XXXXXX";
+    EXPECT_NE(::mkdtemp(path), nullptr);
+    path_ = path;
+    if (!dockerfile.empty()) put("Dockerfile", dockerfile);
+  }
+  ~Context() { fs::remove_all(path_); }
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+
+  void put(const std::string& name, const std::string& content, mode_t mode = 0644) const {
+    fs::create_directories(fs::path(path_ + "/" + name).parent_path());
+    std::ofstream(path_ + "/" + name, std::ios::binary) << content;
+    ::chmod((path_ + "/" + name).c_str(), mode);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// Whether any file below holds the text. Memory images and disks are mostly holes.
+bool file_holds(const std::string& path, const std::string& text) {
+  const auto file = sys::open(path, O_RDONLY);
+  if (!file) return false;
+  std::string piece(4 << 20, '\0');
+  for (off_t at = ::lseek(file->get(), 0, SEEK_DATA); at >= 0;
+       at = ::lseek(file->get(), at, SEEK_DATA)) {
+    const ssize_t got = ::pread(file->get(), piece.data(), piece.size(), at);
+    if (got <= 0) return false;
+    const auto size = static_cast<std::size_t>(got);
+    if (::memmem(piece.data(), size, text.data(), text.size()) != nullptr) return true;
+    // Enough of the piece is read again for a text that lies across its end.
+    at += got > static_cast<ssize_t>(text.size()) ? got - static_cast<ssize_t>(text.size()) : got;
+  }
+  return false;
+}
+
+bool holds(const std::string& directory, const std::string& text) {
+  for (const auto& entry :
+       fs::recursive_directory_iterator(directory, fs::directory_options::skip_permission_denied)) {
+    if (entry.is_regular_file() && file_holds(entry.path(), text)) return true;
+  }
+  return false;
+}
+
+class Build : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    server = std::make_unique<ServerProcess>();
+    server->set_options({"--python-image=0", "--networks=0", "--pool-least=0"});
+    ASSERT_TRUE(server->start()) << server->log();
+  }
+  static void TearDownTestSuite() { server.reset(); }
+  void TearDown() override {
+    const Answer report = server->call("POST", "/v1/check");
+    EXPECT_EQ(report.text_of("ok"), "true") << report.text;
+  }
+
+  static ServerProcess::Output build(const std::string& name, const Context& context,
+                                     std::vector<std::string> more = {}) {
+    std::vector<std::string> words{"image", "build", name, context.path()};
+    words.insert(words.end(), more.begin(), more.end());
+    return server->cli(words);
+  }
+  static std::string in_clone(const std::string& image, const std::string& script) {
+    const std::string id = trimmed(server->cli({"run", image}).out);
+    const auto done = server->cli({"exec", id, "--", "sh", "-c", script});
+    EXPECT_EQ(done.status, 0) << done.err;
+    server->cli({"kill", id});
+    return done.out;
+  }
+  // Of builds; parked clones do not count.
+  static std::size_t machines() {
+    std::size_t count = 0;
+    for (const std::string& name : *sys::list_dir(server->data_dir() + "/machines"))
+      count += name.starts_with("build-") ? 1 : 0;
+    return count;
+  }
+
+  static inline std::unique_ptr<ServerProcess> server;
+};
+
+constexpr const char* kServer = R"(import http.server, os, sys
+started = os.urandom(8).hex()
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write((os.environ["GREETING"] + " " + os.getcwd() + " " + str(os.getpid())).encode())
+http.server.HTTPServer(("", 8080), Handler).serve_forever()
+)";
+
+TEST_F(Build, AnApplicationIsAliveInEveryClone) {
+  const Context context(R"(FROM debian:bookworm
+ARG WHO=nobody
+ENV GREETING="hello-$WHO"
+WORKDIR /srv/app
+COPY server.py data.txt ./
+RUN echo "$GREETING" > built; cat data.txt
+RUN useradd -m app && chown app built
+USER app
+EXPOSE 8080
+CMD ["python3", "server.py"]
+)");
+  context.put("server.py", kServer);
+  context.put("data.txt", "first data\n");
+  const auto made = build("web", context, {"--build-arg", "WHO=world"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_EQ(made.out, "web:1.0\n");
+  EXPECT_THAT(made.err, AllOf(HasSubstr("debian:bookworm is taken as firebreak/debian:12"),
+                              HasSubstr("first data"), HasSubstr("waiting for the application")));
+  const std::string fetch =
+      "python3 -c 'import urllib.request; "
+      "print(urllib.request.urlopen(\"http://127.0.0.1:8080\").read().decode())'; "
+      "cat /srv/app/built; stat -c %U /srv/app/built /proc/1";
+  EXPECT_EQ(in_clone("web", fetch), "hello-world /srv/app 1\nhello-world\napp\napp\n");
+
+  // Nothing has changed: every step is cached, and so is the snapshot; no machine is started.
+  const std::string before = server->log();
+  const auto again = build("web", context, {"--build-arg", "WHO=world"});
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(again.out, "web:2.0\n");
+  EXPECT_THAT(again.err, AllOf(HasSubstr("is the same: taken"), Not(HasSubstr("booting")),
+                               Not(HasSubstr("first data"))));
+  const auto history = server->cli({"image", "history", "web:2.0", "--json"});
+  const json::value steps = json::parse(history.out);
+  EXPECT_EQ(steps.as_array().size(), 5U);
+  for (const json::value& step : steps.as_array()) EXPECT_TRUE(step.at("cached").as_bool());
+
+  // One file changed: what is before its COPY stays.
+  context.put("data.txt", "second data\n");
+  const auto third = build("web", context, {"--build-arg", "WHO=world"});
+  ASSERT_EQ(third.status, 0) << third.err;
+  EXPECT_THAT(third.err, HasSubstr("second data"));
+  const json::value changed = json::parse(server->cli({"image", "history", "web", "--json"}).out);
+  std::vector<bool> cached;
+  for (const json::value& step : changed.as_array()) cached.push_back(step.at("cached").as_bool());
+  EXPECT_EQ(cached, (std::vector<bool>{true, true, false, false, false}));
+
+  // The snapshot of two versions goes with the second of them.
+  EXPECT_EQ(server->cli({"image", "rm", "web:1.0"}).status, 0);
+  EXPECT_EQ(in_clone("web:2.0", "cat /srv/app/data.txt"), "first data\n");
+}
+
+TEST_F(Build, StagesMountsAndCopiesGiveTheTreeThatIsMeant) {
+  const Context context(R"(FROM firebreak/debian:12 AS made
+RUN useradd -u 1234 app
+WORKDIR /out
+RUN --mount=type=bind,source=src,target=/in --mount=type=tmpfs,target=/t \
+    cp -r /in/. . && touch /t/gone && chown app a.txt && ln a.txt hard
+RUN --mount=type=cache,target=/cache echo kept > /cache/x
+RUN --mount=type=cache,target=/cache cp /cache/x from-cache
+COPY --chown=app src/*.txt /chowned/
+COPY --chmod=0600 src/a.txt /renamed
+COPY <<EOF /inline
+text of $HOME_OF_NOBODY the Dockerfile
+EOF
+RUN <<EOF
+#!/usr/bin/python3
+open("/by-python", "w").write("script")
+EOF
+RUN sleep 1000 & echo left > /left
+
+FROM scratch AS tiny
+COPY --from=made /out /o
+COPY --from=made /out/a.txt /x/
+
+FROM made
+COPY --from=tiny /o /copied
+COPY --from=tiny /x/a.txt /one
+COPY --from=0 /out/*.txt /glob/
+)");
+  context.put("src/a.txt", "a\n");
+  context.put("src/sub/b", "b\n", 0751);
+  context.put(".dockerignore", "src/secret\n");
+  context.put("src/secret", "not for the image\n");
+  const auto made = build("tree", context);
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_EQ(
+      in_clone("tree", R"(cd /; find out copied chowned glob x one renamed inline by-python left \
+      -printf '%p %y %m %U:%G\n' 2>/dev/null | sort; cat inline one by-python out/from-cache; ls -d in t cache 2>/dev/null;
+      pgrep -c sleep || true)"),
+      R"(by-python f 644 0:0
+chowned d 755 1234:1234
+chowned/a.txt f 644 1234:1234
+copied d 755 0:0
+copied/a.txt f 644 1234:0
+copied/from-cache f 644 0:0
+copied/hard f 644 1234:0
+copied/sub d 755 0:0
+copied/sub/b f 751 0:0
+glob d 755 0:0
+glob/a.txt f 644 1234:0
+inline f 644 0:0
+left f 644 0:0
+one f 644 1234:0
+out d 755 0:0
+out/a.txt f 644 1234:0
+out/from-cache f 644 0:0
+out/hard f 644 1234:0
+out/sub d 755 0:0
+out/sub/b f 751 0:0
+renamed f 600 0:0
+text of  the Dockerfile
+a
+scriptkept
+0
+)");
+}
+
+TEST_F(Build, SecretsReachNeitherDiskNorSnapshot) {
+  // Put together in the guest only: the Dockerfile itself is kept, in the version's record.
+  const Context context(R"(FROM firebreak/debian:12
+RUN --mount=type=secret,id=token --mount=type=secret,id=other,env=OTHER \
+    python3 -c 'import os; a = open("/run/secrets/token").read(); print(len(a), len(os.environ["OTHER"]))'
+RUN python3 -c 'print("written".upper() + "CANARY" * 2)' > /etc/kept; sync
+RUN test ! -e /run/secrets && test -z "$OTHER"
+)");
+  Context secrets("");
+  const std::string canary = "canary-" + sys::random_hex(16);
+  secrets.put("token", canary);
+  ::setenv("FB_TEST_OTHER", (canary + "-in-env").c_str(), 1);
+  const auto made = build("secret", context,
+                          {"--secret", "id=token,src=" + secrets.path() + "/token", "--secret",
+                           "id=other,env=FB_TEST_OTHER"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_THAT(made.err, HasSubstr("39 46"));
+  EXPECT_FALSE(holds(server->data_dir(), canary));
+  EXPECT_TRUE(holds(server->data_dir(), "WRITTENCANARYCANARY")) << "the search finds nothing";
+  const auto missing = build("secret", context, {"--no-cache"});
+  EXPECT_NE(missing.status, 0);
+}
+
+TEST_F(Build, WhatIsWrongIsRefusedBeforeAnyMachine) {
+  struct Case {
+    const char* dockerfile;
+    const char* message;
+  };
+  for (const auto& [dockerfile, message] : {
+           Case{"", "Dockerfile"},
+           Case{"FROM firebreak/debian:12\nRUNN true\n", "Dockerfile:2"},
+           Case{"FROM firebreak/debian:12\nCOPY missing /\n", "Dockerfile:2"},
+           Case{"FROM nowhere/at:all\n", "--base-alias"},
+           Case{"FROM firebreak/debian:12\nRUN --mount=type=ssh true\n", "ssh"},
+       }) {
+    const Context context(dockerfile);
+    context.put("other", "x");
+    const auto refused = build("wrong", context);
+    EXPECT_NE(refused.status, 0);
+    EXPECT_THAT(refused.err, HasSubstr(message)) << dockerfile;
+  }
+  EXPECT_THAT(server->cli({"image", "show", "wrong"}).err, HasSubstr("there is no image"));
+  EXPECT_EQ(machines(), 0U);
+}
+
+TEST_F(Build, AFailureSaysWhatAndLeavesNothing) {
+  const Context context("FROM firebreak/debian:12\nRUN echo before; echo why >&2; exit 3\n");
+  const auto failed = build("bad", context);
+  EXPECT_EQ(failed.status, 1);
+  EXPECT_THAT(failed.err, AllOf(HasSubstr("before"), HasSubstr("exit status 3: why")));
+  const Answer version = server->call("GET", "/v1/images/bad/versions/1.0");
+  EXPECT_EQ(version.text_of("state"), "FAILED");
+  EXPECT_THAT(version.text_of("stateReason"),
+              AllOf(HasSubstr("CONTAINER_BUILD_FAILED"), HasSubstr("line 2")));
+  EXPECT_THAT(server->cli({"image", "logs", "bad"}).out, HasSubstr("why"));
+  EXPECT_EQ(machines(), 0U);
+
+  const Context ends(
+      "FROM firebreak/debian:12\nCMD [\"sh\", \"-c\", \"echo last words; exit 7\"]\n");
+  const auto ended = build("ends", ends);
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_THAT(ended.err, HasSubstr("the application ended before it was ready: last words"));
+}
+
+TEST_F(Build, CanBeCancelled) {
+  const Context context("FROM firebreak/debian:12\nRUN echo begun; sleep 600\n");
+  std::thread canceller([&] {
+    for (int i = 0; i < 600; ++i) {
+      if (server->cli({"image", "logs", "endless"}).out.contains("begun\n")) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    EXPECT_EQ(server->cli({"image", "cancel", "endless"}).status, 0);
+  });
+  const auto cancelled = build("endless", context);
+  canceller.join();
+  EXPECT_EQ(cancelled.status, 1);
+  EXPECT_THAT(cancelled.err, HasSubstr("the build was cancelled"));
+  EXPECT_EQ(machines(), 0U);
+}
+
+TEST_F(Build, StandsOnImagesOfItsTenantOnly) {
+  const Context below(
+      "FROM firebreak/debian:12\nENV FROM_BELOW=yes\nRUN echo below > /below\n"
+      "ONBUILD RUN echo triggered > /triggered\n");
+  ASSERT_EQ(build("below", below).status, 0);
+  const Context above("FROM below:1.0\nRUN echo $FROM_BELOW $(cat /below) > /above\n");
+  const auto made = build("above", above);
+  ASSERT_EQ(made.status, 0) << made.err;
+  // Its disk is its own.
+  EXPECT_EQ(server->cli({"image", "rm", "below"}).status, 0);
+  EXPECT_EQ(in_clone("above", "cat /above /triggered"), "yes below\ntriggered\n");
+
+  const Answer tenant = server->call("POST", "/v1/tenants", json::object{{"name", "other"}});
+  const std::string key(tenant.object().at("key").at("apiKey").as_string());
+  const Context foreign("FROM above\n");
+  const std::string answer = foreign.path() + "/answer";
+  const std::string upload = "tar -C " + foreign.path() + " -c Dockerfile | curl -sS -o " + answer +
+                             " -H 'authorization: Bearer " + key + "' --data-binary @- " +
+                             server->url() + "/v1/images/foreign/builds";
+  EXPECT_EQ(std::system(upload.c_str()), 0);
+  EXPECT_THAT(*sys::read_file(answer), HasSubstr("there is no base image above"));
+}
+
+TEST(BuildAndServer, ABuildThatACrashCutIsFailedAndMadeAgain) {
+  ServerProcess server;
+  server.set_options({"--python-image=0", "--networks=0", "--pool-least=0"});
+  ASSERT_TRUE(server.start()) << server.log();
+  const Context context(
+      "FROM firebreak/debian:12\nRUN echo one > /one\nRUN echo begun; sleep 5; echo two > /two\n");
+  std::thread killer([&] {
+    for (int i = 0; i < 600; ++i) {
+      if (server.cli({"image", "logs", "cut"}).out.contains("begun\n")) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    server.kill_hard();
+  });
+  const auto lost = server.cli({"image", "build", "cut", context.path()});
+  killer.join();
+  EXPECT_NE(lost.status, 0);
+  ASSERT_TRUE(server.start()) << server.log();
+  const Answer version = server.call("GET", "/v1/images/cut/versions/1.0");
+  EXPECT_EQ(version.text_of("state"), "FAILED") << version.text;
+  EXPECT_THAT(version.text_of("stateReason"), HasSubstr("build it again"));
+  const auto again = server.cli({"image", "build", "cut", context.path()});
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(again.out, "cut:2.0\n");
+  EXPECT_THAT(again.err, HasSubstr("cached"));
+  const Answer report = server.call("POST", "/v1/check");
+  EXPECT_EQ(report.text_of("ok"), "true") << report.text;
+}
+
+TEST(BuildAndServer, ABuildMayNotTakeLongerThanItsLimit) {
+  ServerProcess server;
+  server.set_options({"--python-image=0", "--networks=0", "--pool-least=0", "--build-seconds=12"});
+  ASSERT_TRUE(server.start()) << server.log();
+  const Context context("FROM firebreak/debian:12\nRUN sleep 600\n");
+  const auto late = server.cli({"image", "build", "late", context.path()});
+  EXPECT_EQ(late.status, 1);
+  EXPECT_THAT(late.err, HasSubstr("longer than"));
+  const Answer report = server.call("POST", "/v1/check");
+  EXPECT_EQ(report.text_of("ok"), "true") << report.text;
+}
+
+}  // namespace
+}  // namespace firebreak::testing_support
