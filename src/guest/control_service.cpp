@@ -91,6 +91,7 @@ void ControlService::create_tenant(const json::object& body,
                                    const std::shared_ptr<Exchange>& exchange) {
   auto spec = parse_tenant_spec(body);
   if (spec && identity_) {
+    if (auto fresh = set_birth(body); !fresh) return exchange->error(fresh.error());
     // Before it exists, so that its mounts show the files filled in; the kernel's name is set by
     // PID 1 itself.
     if (auto named = identity_->set_hostname(spec->hostname, false); !named)
@@ -103,6 +104,21 @@ void ControlService::create_tenant(const json::object& body,
   data_.create_tenant(*std::move(spec), reactor_, [this, exchange](Result<TenantHandles> made) {
     tenant_made(std::move(made), *exchange);
   });
+}
+
+// The kernel may have been frozen long ago, and copied: clock, random numbers and identity are new
+// before there is a tenant.
+Result<> ControlService::set_birth(const json::object& body) {
+  JsonReader reader(body);
+  const std::int64_t realtime = reader.has("realtime_ns") ? reader.i64("realtime_ns") : 0;
+  const std::string entropy = reader.string_or("entropy", "");
+  const std::string machine_id = reader.string_or("machine_id", "");
+  FB_TRY(reader.result());
+  if (realtime != 0) FB_TRY(identity_->set_clock(realtime));
+  if (!machine_id.empty()) FB_TRY(identity_->set_machine_id(machine_id));
+  if (entropy.empty()) return {};
+  FB_TRY_ASSIGN(const auto seed, read_entropy(entropy));
+  return identity_->add_entropy(seed);
 }
 
 void ControlService::tenant_made(Result<TenantHandles> made, Exchange& exchange) {

@@ -24,6 +24,7 @@ class ControlService final : public Service {
  private:
   json::object health() const;
   void create_tenant(const json::object& body, const std::shared_ptr<Exchange>& exchange);
+  Result<> set_birth(const json::object& body);
   void tenant_made(Result<TenantHandles> made, Exchange& exchange);
   Result<json::object> wake(const json::object& body);
   // A wake, or a rehearsal of one, which thaws the shadow and leaves the tenant as it is.

@@ -1,6 +1,8 @@
 #include "guest/tenant.h"
 
+#include <linux/fs.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
 
@@ -43,6 +45,13 @@ struct Reaper {
     return command;
   }
 };
+
+// A kernel that was frozen before the mount may have read the beginning of another disk.
+Result<> forget_cached(const std::string& device) {
+  FB_TRY_ASSIGN(const UniqueFd disk, sys::open(device, O_RDONLY));
+  if (::ioctl(disk.get(), BLKFLSBUF, 0) != 0) return fail_errno("flush " + device);
+  return {};
+}
 
 }  // namespace
 
@@ -163,6 +172,7 @@ Result<std::unique_ptr<Site>> Tenant::enter_namespaces(const TenantSpec& spec,
 
 Result<TenantHandles> Tenant::create_in_guest(const TenantSpec& spec) {
   FB_TRY(sys::mkdir(kTenantRoot, 0755));
+  FB_TRY(forget_cached(spec.device));
   const unsigned long flags = spec.all_capabilities ? 0 : MS_NODEV;
   if (::mount(spec.device.c_str(), kTenantRoot, spec.fstype.c_str(), flags, nullptr) != 0)
     return fail_errno("mount " + spec.device);

@@ -45,7 +45,8 @@ net::Task<Result<std::unique_ptr<BuildMachine>>> BuildMachine::start(machine::En
                          .layers = disk.layers,
                          .tenant = {.hostname = "build", .network = spec.network},
                          .limits = spec.limits,
-                         .network = spec.network};
+                         .network = spec.network,
+                         .prepared_kernel = true};
   spec.starting(id);
   auto booted = co_await engine.boot(std::move(boot), deadline);
   if (!booted) {

@@ -178,7 +178,10 @@ net::Task<Result<>> AgentClient::start_tenant(const TenantSpec& spec, Deadline d
                     {"capabilities", spec.all_capabilities ? "all" : "default"},
                     {"hostname", spec.hostname},
                     {"env", to_json(spec.env)},
-                    {"network", spec.network}};
+                    {"network", spec.network},
+                    {"realtime_ns", realtime_ns()},
+                    {"entropy", sys::random_hex(32)},
+                    {"machine_id", sys::random_hex(16)}};
   if (spec.app) {
     body["app"] = json::object{{"argv", to_json(spec.app->argv)},
                                {"env", to_json(spec.app->env)},

@@ -49,6 +49,9 @@ struct BootSpec {
   TenantSpec tenant;
   HostLimits limits;
   bool network = false;  // as in LaunchSpec
+  // From a kernel that was frozen before it had mounted anything: much quicker, but such a machine
+  // cannot become a snapshot.
+  bool prepared_kernel = false;
 };
 
 struct LaunchSpec {

@@ -1,5 +1,7 @@
 // Disk layers of a booted machine: each cut holds what was written since the one before, a machine
 // can be booted from any of them, and a snapshot has one layer whatever it was made of.
+#include <ctime>
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -45,7 +47,8 @@ TEST_F(Layers, EachHoldsWhatWasWrittenUntilItsCut) {
     }
     CO_VALUE(auto middle,
              co_await world().engine().boot(boot_spec({paths[0], paths[1]}), in_seconds(300)));
-    CO_VALUE(const std::string seen, co_await shell(*middle, "cat /root/steps; test ! -e /root/three"));
+    CO_VALUE(const std::string seen,
+             co_await shell(*middle, "cat /root/steps; test ! -e /root/three"));
     EXPECT_EQ(seen, "one\ntwo\n");
     CO_OK(co_await middle->terminate(in_seconds(20)));
 
@@ -67,6 +70,38 @@ TEST_F(Layers, EachHoldsWhatWasWrittenUntilItsCut) {
     CO_VALUE(const std::string steps, co_await shell(*clone, "cat /root/steps"));
     EXPECT_EQ(steps, "one\ntwo\nthree\n");
     CO_OK(co_await clone->terminate(in_seconds(20)));
+  });
+}
+
+// One frozen kernel under disks that it has never seen, several times.
+TEST_F(Layers, AFrozenKernelMountsWhateverDiskItIsGiven) {
+  run([]() -> Task<void> {
+    std::vector<std::string> layers;
+    std::vector<std::string> ids;
+    for (const char* const step : {"one", "two", "three"}) {
+      machine::BootSpec spec = boot_spec(layers);
+      spec.prepared_kernel = true;
+      CO_VALUE(auto machine, co_await world().engine().boot(spec, in_seconds(300)));
+      layers.push_back(world().data_dir() + "/layers/prepared-" + step);
+      CO_VALUE(const std::string seen,
+               co_await shell(*machine, std::string("echo ") + step +
+                                            " >> /root/prepared; cat /root/prepared; "
+                                            "cat /etc/machine-id; date +%s"));
+      EXPECT_TRUE(seen.starts_with(layers.size() == 1   ? "one\n"
+                                   : layers.size() == 2 ? "one\ntwo\n"
+                                                        : "one\ntwo\nthree\n"))
+          << seen;
+      ids.push_back(seen.substr(seen.size() - 44, 32));
+      const long drift = std::stol(seen.substr(seen.size() - 11)) - ::time(nullptr);
+      EXPECT_LT(std::abs(drift), 30) << seen;
+      CO_OK(co_await machine->cut_layer(layers.back(), in_seconds(60)));
+      const auto refused =
+          co_await machine->snapshot(world().data_dir() + "/snapshots/no", in_seconds(60));
+      EXPECT_FALSE(refused);
+      CO_OK(co_await machine->terminate(in_seconds(20)));
+    }
+    EXPECT_NE(ids[0], ids[1]);
+    EXPECT_NE(ids[1], ids[2]);
   });
 }
 

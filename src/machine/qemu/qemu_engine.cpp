@@ -32,58 +32,6 @@ net::Task<Error> QemuEngine::clean_up(std::string id, Error error) {
   co_return error;
 }
 
-net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::boot(BootSpec spec, Deadline deadline) {
-  FB_CO_TRY(host_.check_new(spec.id));
-  Stopwatch watch;
-  MachineRecord record;
-  record.id = spec.id;
-  record.size = spec.size;
-  record.limits = spec.limits;
-  record.runtime = host_.runtime().hash;
-  record.network = spec.network;
-  record.disks = {{spec.base_disk, DiskFormat::raw, 0}};
-  for (const std::string& layer : spec.layers)
-    record.disks.push_back({layer, DiskFormat::qcow2, 0});
-
-  struct Start {
-    RamImage ram;
-    StartedProcess process;
-  };
-  auto start = [&]() -> Result<Start> {
-    FB_TRY_ASSIGN(UniqueFd disk, sys::open(spec.base_disk, O_RDONLY));
-    FB_TRY_ASSIGN(const std::uint64_t disk_bytes, sys::file_size(disk.get()));
-    FB_TRY(host_.prepare(record, disk_bytes));
-    FB_TRY_ASSIGN(RamImage ram,
-                  RamImage::create(static_cast<std::uint64_t>(spec.size.memory_mib) << 20));
-    FB_TRY_ASSIGN(UniqueFd kernel, sys::open(host_.config().kernel, O_RDONLY));
-    FB_TRY_ASSIGN(UniqueFd initrd, sys::open(host_.config().initramfs, O_RDONLY));
-    CommandLine line = host_.command_line(record.size, record.disks);
-    line.boot = true;
-    line.shared_ram = true;
-    FB_TRY_ASSIGN(StartedProcess process, host_.start(record, line,
-                                                      {{ram.fd(), fd_number::kRam},
-                                                       {kernel.get(), fd_number::kKernel},
-                                                       {initrd.get(), fd_number::kInitrd}}));
-    return Start{std::move(ram), std::move(process)};
-  };
-  auto started = co_await net::run_blocking(pool_, start);
-  if (!started) co_return std::unexpected(co_await clean_up(spec.id, started.error()));
-  watch.lap("spawn");
-  auto machine = std::make_unique<QemuMachine>(deps(), record, std::move(started->process), nullptr,
-                                               std::move(started->ram));
-  auto up = co_await machine->agent_ready(deadline);
-  watch.lap("kernel");
-  if (up) up = co_await machine->agent().start_tenant(spec.tenant, deadline);
-  watch.lap("tenant");
-  if (!up) {
-    machine.reset();
-    co_return std::unexpected(
-        co_await clean_up(spec.id, Error(fail(up.error(), "booting machine " + spec.id).error())));
-  }
-  machine->set_phases(watch.phases());
-  co_return std::move(machine);
-}
-
 net::Task<Result<std::shared_ptr<QemuSnapshot>>> QemuEngine::load_cached(std::string directory) {
   if (auto known = loaded_[directory].lock()) co_return known;
   auto load = [this, &directory]() { return QemuSnapshot::load(host_, directory); };

@@ -10,6 +10,7 @@
 #include "machine/inventory.h"
 #include "machine/qemu/machine_host.h"
 #include "machine/qemu/qemu_machine.h"
+#include "net/semaphore.h"
 
 namespace firebreak::machine {
 
@@ -53,6 +54,14 @@ class QemuEngine final : public Engine {
   net::Task<Result<std::unique_ptr<QemuMachine>>> start_saved(
       MachineRecord record, std::shared_ptr<QemuSnapshot> snapshot, int saved_fd, Stopwatch& watch,
       Deadline deadline);
+  // A machine of that size whose kernel runs and has nothing mounted, frozen; made once.
+  net::Task<Result<std::shared_ptr<QemuSnapshot>>> prepared_kernel(const BootSpec& spec,
+                                                                   Deadline deadline);
+  net::Task<Result<std::unique_ptr<QemuMachine>>> boot_kernel(const BootSpec& spec,
+                                                              Stopwatch& watch, Deadline deadline);
+  net::Task<Result<std::unique_ptr<QemuMachine>>> start_prepared(const BootSpec& spec,
+                                                                 Stopwatch& watch,
+                                                                 Deadline deadline);
   // Removes what a failed start left and passes the error on with the tail of QEMU's log.
   net::Task<Error> clean_up(std::string id, Error error);
 
@@ -60,6 +69,7 @@ class QemuEngine final : public Engine {
   net::asio::any_io_executor executor_;
   net::asio::thread_pool& pool_;
   std::map<std::string, std::weak_ptr<QemuSnapshot>> loaded_;
+  net::Mutex preparing_{executor_};
 };
 
 }  // namespace firebreak::machine

@@ -65,7 +65,8 @@ net::Task<Result<>> QemuMachine::switch_to_new_layer(Deadline deadline) {
 }
 
 net::Task<Result<>> QemuMachine::cut_layer(const std::string& path, Deadline deadline) {
-  if (!own_ram_) co_return fail(Code::conflict, "only a booted machine has layers to cut");
+  if (!record_.snapshot.empty())
+    co_return fail(Code::conflict, "only a booted machine has layers to cut");
   auto cut = co_await agent_.ctl_call("POST", "/fsfreeze", {}, deadline);
   if (!cut) co_return fail(cut.error(), "freezing the file system");
   auto switched = co_await switch_to_new_layer(deadline);

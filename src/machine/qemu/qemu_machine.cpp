@@ -308,6 +308,17 @@ net::Task<Result<>> QemuMachine::snapshot(const std::string& directory, Deadline
   FB_CO_TRY(co_await rehearse(deadline));
   FB_CO_TRY(co_await agent_.freeze(true, true, deadline));
   deps_.host.faults().reach("frozen");
+  co_return co_await become_snapshot(directory, watch, deadline);
+}
+
+net::Task<Result<>> QemuMachine::snapshot_kernel(const std::string& directory, Deadline deadline) {
+  Stopwatch watch;
+  FB_CO_TRY(sys::mkdirs(directory, 0700));
+  co_return co_await become_snapshot(directory, watch, deadline);
+}
+
+net::Task<Result<>> QemuMachine::become_snapshot(const std::string& directory, Stopwatch& watch,
+                                                 Deadline deadline) {
   // What the kernel still has to do would be done, and translated, by every clone.
   net::asio::steady_timer calm(deps_.executor, kCalm);
   (void)co_await calm.async_wait(net::kNoThrow);

@@ -66,6 +66,8 @@ class QemuMachine final : public Machine {
   // Puts a saved state into the waiting process and loads it; the virtual CPUs are still stopped.
   net::Task<Result<>> load_saved(int saved_fd, Deadline deadline);
   net::Task<Result<>> start_cpus(Deadline deadline);
+  // As snapshot(), of a machine that has no tenant.
+  net::Task<Result<>> snapshot_kernel(const std::string& directory, Deadline deadline);
   // True while no state was loaded: the CPUs have never run.
   net::Task<Result<bool>> waits_for_state(Deadline deadline);
   // The tail of QEMU's log, for the detail of an error.
@@ -82,6 +84,9 @@ class QemuMachine final : public Machine {
   net::Task<void> undo_freeze(Deadline deadline);
   net::Task<Result<>> write_durably(UniqueFd saved, Deadline deadline);
   net::Task<Result<>> switch_to_new_layer(Deadline deadline);
+  // CPUs stopped, state and RAM written, the process gone.
+  net::Task<Result<>> become_snapshot(const std::string& directory, Stopwatch& watch,
+                                      Deadline deadline);
   // Copies all layers between the base and the machine's own into the latter.
   net::Task<Result<>> flatten(Deadline deadline);
   Result<std::uint64_t> disk_bytes() const;  // virtual
