@@ -131,7 +131,7 @@ Result<std::unique_ptr<api::AwsApi>> make_aws_api(const ServerConfig& config, Aw
                              .rates = std::move(rates)}));
   front->add("s3", std::make_unique<api::S3Api>(parts.objects, parts.pool));
   front->add("sts", std::make_unique<api::StsApi>(parts.keys));
-  front->add("logs", std::make_unique<api::LogsApi>(parts.supervisor));
+  front->add("logs", std::make_unique<api::LogsApi>(parts.supervisor, parts.builds));
   return front;
 }
 

@@ -13,16 +13,15 @@ std::string member_text(const json::object& object, std::string_view name) {
   return value != nullptr && value->is_string() ? std::string(value->as_string()) : "";
 }
 
-}  // namespace
-
-std::optional<LogStream> log_stream_of(const core::Microvm& microvm) {
-  std::string day = iso_date(microvm.started).substr(0, 10);
+std::string day_of(core::Time time) {
+  std::string day = iso_date(time).substr(0, 10);
   std::ranges::replace(day, '-', '/');
-  LogStream stream{
-      .group = "/aws/lambda-microvms/" + microvm.image_name,
-      .name = day + "[" + core::version_text(microvm.image_version) + "]" + microvm.id.str(),
-      .microvm = microvm};
-  const json::object kept = lambda::kept(microvm.config);
+  return day;
+}
+
+// With the names that the request gave, if it did; nullopt: it asked for none.
+std::optional<LogStream> as_ordered(LogStream stream, const std::string& config) {
+  const json::object kept = lambda::kept(config);
   const json::value* logging = kept.if_contains("logging");
   if (logging == nullptr || !logging->is_object()) return stream;
   if (logging->as_object().contains("disabled")) return std::nullopt;
@@ -34,6 +33,46 @@ std::optional<LogStream> log_stream_of(const core::Microvm& microvm) {
     if (!name.empty()) stream.name = name;
   }
   return stream;
+}
+
+}  // namespace
+
+std::optional<LogStream> log_stream_of(const core::Microvm& microvm) {
+  LogStream stream{.group = "/aws/lambda-microvms/" + microvm.image_name,
+                   .name = day_of(microvm.started) + "[" +
+                           core::version_text(microvm.image_version) + "]" + microvm.id.str(),
+                   .created = microvm.started,
+                   .microvm = microvm};
+  return as_ordered(std::move(stream), microvm.config);
+}
+
+std::optional<LogStream> log_stream_of(const core::Image& image, const core::ImageVersion& version,
+                                       const core::Build& build) {
+  LogStream stream{.group = "/aws/lambda-microvms/" + image.name,
+                   .name = day_of(build.created) + "[" + core::version_text(build.version) +
+                           "]build-" + build.id.str(),
+                   .created = build.created,
+                   .build = build};
+  return as_ordered(std::move(stream), version.config);
+}
+
+Result<std::vector<LogEvent>> read_events(const control::BuildLog& log, const core::Build& build) {
+  std::vector<LogEvent> events;
+  std::string line;
+  for (std::uint64_t position = 0;;) {
+    FB_TRY_ASSIGN(const std::string bytes, log.read(build.id, position));
+    if (bytes.empty()) break;
+    position += bytes.size();
+    for (const char c : bytes) {
+      if (c != '\n') {
+        line += c;
+        continue;
+      }
+      events.push_back({core::to_unix_ms(build.created), std::exchange(line, {})});
+    }
+  }
+  if (!line.empty()) events.push_back({core::to_unix_ms(build.created), std::move(line)});
+  return events;
 }
 
 Result<std::vector<LogEvent>> read_events(const control::AppLog& log,

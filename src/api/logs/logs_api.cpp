@@ -97,9 +97,29 @@ net::Task<Result<std::map<std::string, std::map<std::string, LogStream>>>> LogsA
       }
       page.token = found.next;
     } while (!page.token.empty());
+    do {
+      FB_TRY_ASSIGN(const auto images, store.list_images(tenant, "", page));
+      for (const core::Image& image : images.items) {
+        if (image.tenant != tenant) continue;
+        FB_TRY_ASSIGN(const auto versions, store.list_versions(image.id));
+        for (const core::ImageVersion& version : versions) {
+          FB_TRY_ASSIGN(const auto builds, store.list_builds(image.id, version.number));
+          for (const core::Build& build : builds) {
+            if (auto stream = log_stream_of(image, version, build))
+              groups[stream->group][stream->name] = *stream;
+          }
+        }
+      }
+      page.token = images.next;
+    } while (!page.token.empty());
     return {};
   }));
   co_return groups;
+}
+
+Result<std::vector<LogEvent>> LogsApi::events_of(const LogStream& stream) const {
+  return stream.build ? read_events(builds_.log(), *stream.build)
+                      : read_events(supervisor_.services().app_log, stream.microvm);
 }
 
 net::Task<AwsResult<std::map<std::string, LogStream>>> LogsApi::group(core::TenantId tenant,
@@ -127,8 +147,8 @@ LogsApi::Answer LogsApi::describe_groups(AwsCall& call, const json::object& inpu
   using Streams = std::map<std::string, LogStream>;
   const std::function<json::object(const std::string&, const Streams&)> show =
       [&call](const std::string& name, const Streams& streams) -> json::object {
-    core::Time first = streams.begin()->second.microvm.started;
-    for (const auto& [key, stream] : streams) first = std::min(first, stream.microvm.started);
+    core::Time first = streams.begin()->second.created;
+    for (const auto& [key, stream] : streams) first = std::min(first, stream.created);
     return {{"logGroupName", name},
             {"creationTime", core::to_unix_ms(first)},
             {"arn", group_arn(call, name) + ":*"},
@@ -142,7 +162,7 @@ LogsApi::Answer LogsApi::describe_streams(AwsCall& call, const json::object& inp
   FB_CO_TRY_ASSIGN(const auto found, co_await group(call.tenant(), input));
   const std::function<json::object(const std::string&, const LogStream&)> show =
       [this, &call](const std::string& name, const LogStream& stream) -> json::object {
-    const std::int64_t started = core::to_unix_ms(stream.microvm.started);
+    const std::int64_t started = core::to_unix_ms(stream.created);
     const auto marks = supervisor_.services().app_log.marks(stream.microvm.id);
     const bool printed = marks && !marks->empty();
     return {{"logStreamName", name},
@@ -161,8 +181,7 @@ LogsApi::Answer LogsApi::get_events(AwsCall& call, const json::object& input) {
   if (stream == streams.end())
     co_return refuse("ResourceNotFoundException", 400, "The specified log stream does not exist.");
   FB_CO_TRY_ASSIGN(const auto token, read_token(text_of(input, "nextToken")));
-  FB_CO_TRY_ASSIGN(const auto events,
-                   read_events(supervisor_.services().app_log, stream->second.microvm));
+  FB_CO_TRY_ASSIGN(const auto events, events_of(stream->second));
   const auto most = static_cast<std::size_t>(
       std::clamp<std::int64_t>(number_of(input, "limit", kMostEvents), 1, kMostEvents));
   const json::value* head = input.if_contains("startFromHead");
@@ -216,8 +235,7 @@ LogsApi::Answer LogsApi::filter_events(AwsCall& call, const json::object& input)
     if (!name.starts_with(prefix) ||
         (!names.empty() && std::ranges::find(names, name) == names.end()))
       continue;
-    FB_CO_TRY_ASSIGN(const auto events,
-                     read_events(supervisor_.services().app_log, stream.microvm));
+    FB_CO_TRY_ASSIGN(const auto events, events_of(stream));
     for (std::size_t i = 0; i < events.size() && !answer.contains("nextToken"); ++i) {
       const LogEvent& event = events[i];
       if (event.at_ms < since || event.at_ms >= until || !*matches(pattern, event.text)) continue;
@@ -231,7 +249,7 @@ LogsApi::Answer LogsApi::filter_events(AwsCall& call, const json::object& input)
                                    {"timestamp", event.at_ms},
                                    {"ingestionTime", event.at_ms},
                                    {"message", event.text},
-                                   {"eventId", stream.microvm.id.str() + "-" + std::to_string(i)}});
+                                   {"eventId", stream.source() + "-" + std::to_string(i)}});
     }
   }
   answer["events"] = std::move(items);

@@ -1,5 +1,5 @@
-// The part of CloudWatch Logs that reads: groups, streams, events, over the logs of microVMs.
-// Owned by the AwsApi; one executor.
+// The part of CloudWatch Logs that reads: groups, streams, events, over the logs of microVMs and
+// builds. Owned by the AwsApi; one executor.
 #pragma once
 
 #include <map>
@@ -8,13 +8,15 @@
 
 #include "api/aws/aws_call.h"
 #include "api/logs/log_events.h"
+#include "control/builds.h"
 #include "control/supervisor.h"
 
 namespace firebreak::api {
 
 class LogsApi final : public AwsService {
  public:
-  explicit LogsApi(control::Supervisor& supervisor) : supervisor_(supervisor) {}
+  LogsApi(control::Supervisor& supervisor, control::Builds& builds)
+      : supervisor_(supervisor), builds_(builds) {}
 
   net::Task<AwsResult<>> handle(AwsCall& call) override;
   AwsReply render(const AwsError& error, const std::string& request_id) const override;
@@ -33,7 +35,10 @@ class LogsApi final : public AwsService {
   net::Task<AwsResult<std::map<std::string, LogStream>>> group(core::TenantId tenant,
                                                                const json::object& input);
 
+  Result<std::vector<LogEvent>> events_of(const LogStream& stream) const;
+
   control::Supervisor& supervisor_;
+  control::Builds& builds_;
 };
 
 }  // namespace firebreak::api

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import * as sdk from '@aws-sdk/client-lambda-microvms';
+import { CloudWatchLogsClient, DescribeLogStreamsCommand, GetLogEventsCommand } from '@aws-sdk/client-cloudwatch-logs';
 import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { Server, until } from './server.mjs';
 
@@ -137,6 +138,13 @@ test('an update makes the next version, and a failed one leaves the older to be 
   const failed = await send('GetMicrovmImageVersion', { imageIdentifier: 'quick', imageVersion: '2.0' });
   assert.equal(failed.state, 'FAILED');
   assert.match(failed.stateReason, /^CONTAINER_BUILD_FAILED: line 3.*exit status 4: why/);
+  const logs = new CloudWatchLogsClient(server.config());
+  const logGroupName = '/aws/lambda-microvms/quick';
+  const { logStreams } = await logs.send(new DescribeLogStreamsCommand({ logGroupName }));
+  assert.equal(logStreams.length, 2);
+  const newest = logStreams.find(({ logStreamName }) => logStreamName.includes('[2.0]build-'));
+  const { events } = await logs.send(new GetLogEventsCommand({ logGroupName, logStreamName: newest.logStreamName }));
+  assert.ok(events.some(({ message }) => message === 'why'), JSON.stringify(events));
   const microvm = await send('RunMicrovm', { imageIdentifier: 'quick' });
   assert.equal(microvm.imageVersion, '1.0');
   await send('TerminateMicrovm', { microvmIdentifier: microvm.microvmId });
