@@ -30,6 +30,15 @@ net::Task<Result<core::EgressPolicy>> Egress::find(core::TenantId tenant, std::s
                                       "; firebreak egress ls shows those there are");
 }
 
+Result<core::EgressPolicy> Egress::find_maximum(const std::string& name) const {
+  if (name == core::kInternetEgress) return core::internet_egress();
+  if (name == core::kNoEgress) return core::no_egress();
+  if (auto at = common_.find(name); at != common_.end()) return at->second;
+  return fail(Code::not_found, "no egress policy " + name +
+                                   " can be a maximum: it must be INTERNET_EGRESS, NO_EGRESS or "
+                                   "one of the file given to serve --egress-policies");
+}
+
 net::Task<Result<std::vector<core::EgressPolicy>>> Egress::list(core::TenantId tenant) {
   FB_CO_TRY_ASSIGN(std::vector<core::EgressPolicy> all,
                    co_await services_.db.run(
@@ -66,7 +75,7 @@ net::Task<Result<>> Egress::remove(core::TenantId tenant, std::string name) {
 net::Task<Result<>> Egress::set_tenant(core::TenantId tenant, core::EgressSettings settings,
                                        Deadline deadline) {
   FB_CO_TRY(co_await find(tenant, settings.run_default));
-  FB_CO_TRY(co_await find(tenant, settings.maximum));
+  FB_CO_TRY(find_maximum(settings.maximum));
   FB_CO_TRY(co_await services_.db.run(
       [&](store::Store& store) { return store.set_egress(tenant, settings); }));
   co_return co_await admit_again(tenant, deadline);
@@ -100,7 +109,7 @@ net::Task<core::EgressStack> Egress::stack_for(const core::Microvm& microvm) {
   auto tenant = co_await services_.db.run(
       [&](store::Store& store) { return store.find_tenant(microvm.tenant); });
   Result<core::EgressPolicy> maximum = fail(Code::not_found, "the tenant is gone");
-  if (tenant && *tenant) maximum = co_await find(microvm.tenant, (*tenant)->egress.maximum);
+  if (tenant && *tenant) maximum = find_maximum((*tenant)->egress.maximum);
   auto policy = co_await find(microvm.tenant, microvm.egress);
   if (!maximum || !policy) {
     services_.log.error(

@@ -21,10 +21,10 @@ class Egress {
     common_ = std::move(policies);
   }
 
-  // A tenant's own, then the operator's, then the two built-in ones. not_found.
+  // One of the two built-in ones, or the tenant's own, or the operator's. not_found.
   net::Task<Result<core::EgressPolicy>> find(core::TenantId tenant, std::string name);
   net::Task<Result<std::vector<core::EgressPolicy>>> list(core::TenantId tenant);
-  // The tenant's own; running microVMs that have it, or are kept in by it, get the new one.
+  // The tenant's own; running microVMs that have it get the new one.
   net::Task<Result<>> put(core::TenantId tenant, core::EgressPolicy policy, Deadline deadline);
   net::Task<Result<>> remove(core::TenantId tenant, std::string name);
   net::Task<Result<>> set_tenant(core::TenantId tenant, core::EgressSettings settings,
@@ -54,6 +54,9 @@ class Egress {
   net::Task<void> dismiss_build(std::string machine);
 
  private:
+  // Of a tenant's maximum: built in or the operator's, because what a tenant can change keeps it
+  // from nothing. not_found.
+  Result<core::EgressPolicy> find_maximum(const std::string& name) const;
   net::Task<core::EgressStack> stack_for(const core::Microvm& microvm);
   net::Task<Result<>> admit_again(core::TenantId tenant, Deadline deadline);
 

@@ -268,11 +268,11 @@ TEST_F(Doctor, SaysWhatNetworksLack) {
   EXPECT_EQ(text(line(without_tun, "tun"), "status"), "degraded");
   EXPECT_THAT(text(line(without_tun, "tun"), "repair"), HasSubstr("--device=/dev/net/tun"));
 
-  // A network namespace of its own begins without forwarding.
-  const Finished read_only =
-      run({"unshare", "-n", "-m", "sh", "-c",
-           "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && exec " +
-               program() + " doctor --json --data-dir " + data_dir()});
+  // In a network namespace of its own, because it is switched off there.
+  const Finished read_only = run({"unshare", "-n", "-m", "sh", "-c",
+                                  "echo 0 >/proc/sys/net/ipv4/ip_forward && mount --bind /proc/sys "
+                                  "/proc/sys && mount -o remount,bind,ro /proc/sys && exec " +
+                                      program() + " doctor --json --data-dir " + data_dir()});
   EXPECT_EQ(read_only.exit_code(), 0) << read_only.output;
   EXPECT_EQ(text(line(read_only, "forwarding"), "status"), "degraded");
   EXPECT_THAT(text(line(read_only, "forwarding"), "repair"), HasSubstr("ip_forward=1"));

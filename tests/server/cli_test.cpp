@@ -111,6 +111,13 @@ TEST_F(Cli, ExecGivesOutputAndStatus) {
       "b c\n/tmp\n");
 }
 
+TEST_F(Cli, WhatACommandLeavesInTheBackgroundGoesOn) {
+  const auto left =
+      server->cli({"exec", id, "--", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!"});
+  EXPECT_EQ(left.status, 0) << left.err;
+  EXPECT_EQ(server->cli({"exec", id, "--", "kill", "-9", trimmed(left.out)}).status, 0);
+}
+
 TEST_F(Cli, ExecPassesStdinOn) {
   std::string input;
   for (int i = 0; i < 200000; ++i) input += "line " + std::to_string(i) + "\n";

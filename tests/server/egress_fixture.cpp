@@ -1,5 +1,7 @@
 #include "server/egress_fixture.h"
 
+#include "base/sys.h"
+
 namespace firebreak::testing_support {
 namespace {
 
@@ -30,11 +32,23 @@ for what in sys.argv[1:]:
         print(words(error))
 )py";
 
+// Of the operator: as wide as can be, and one place alone.
+constexpr const char* kPolicies = R"({
+  "wide": {"rules": [{"action": "allow", "cidr": "0.0.0.0/0"}, {"action": "allow", "cidr": "::/0"},
+                     {"action": "allow", "cidr": "10.0.0.0/8"},
+                     {"action": "allow", "cidr": "192.168.0.0/16"},
+                     {"action": "allow", "cidr": "100.64.0.0/10"},
+                     {"action": "allow", "cidr": "fc00::/7"}]},
+  "narrow": {"rules": [{"action": "allow", "cidr": "203.0.113.20"}]}})";
+
 }  // namespace
 
 void EgressFixture::SetUpTestSuite() {
   server = new ServerProcess();
-  server->set_options({FakeInternet::dns_option(), "--pool-most=2", "--tick-ms=100"});
+  const std::string policies = server->data_dir() + "/policies.json";
+  ASSERT_TRUE(sys::swap_file(policies, kPolicies));
+  server->set_options({FakeInternet::dns_option(), "--egress-policies=" + policies, "--pool-most=2",
+                       "--tick-ms=100"});
   ASSERT_TRUE(server->start()) << server->log();
   ASSERT_TRUE(server->wait_python()) << server->log();
 }
@@ -91,6 +105,15 @@ void EgressFixture::set_policy(const std::string& name, const std::string& text)
   const Answer set =
       server->call("PUT", "/v1/egress-policies/" + name, json::parse(text).as_object());
   ASSERT_EQ(set.status, 200) << set.text;
+}
+
+Answer EgressFixture::set_maximum(const std::string& name) {
+  const std::string tenant(json::parse(server->call("GET", "/v1/tenants").text)
+                               .at("items")
+                               .at(0)
+                               .at("accountId")
+                               .as_string());
+  return server->call("PUT", "/v1/tenants/" + tenant + "/egress", json::object{{"maximum", name}});
 }
 
 std::string EgressFixture::log_of(const std::string& id) {

@@ -27,6 +27,8 @@ class EgressFixture : public ::testing::Test {
   static std::vector<std::string> lines_of(const std::string& id, const json::array& argv);
   static std::string shell(const std::string& id, const std::string& command);
   static void set_policy(const std::string& name, const std::string& text);
+  // Of the tenant: "wide" and "narrow" are the operator's.
+  static Answer set_maximum(const std::string& name);
   static std::string log_of(const std::string& id);
 
  public:

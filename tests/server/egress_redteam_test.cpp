@@ -273,18 +273,7 @@ class HostListener {
 };
 
 TEST_F(EgressRedTeam, NoPolicyOpensTheHostItsNeighboursOrMetadata) {
-  set_policy("wide", R"({"rules":[{"action":"allow","cidr":"0.0.0.0/0"},
-      {"action":"allow","cidr":"::/0"},{"action":"allow","cidr":"10.0.0.0/8"},
-      {"action":"allow","cidr":"192.168.0.0/16"},{"action":"allow","cidr":"100.64.0.0/10"},
-      {"action":"allow","cidr":"fc00::/7"}]})");
-  const std::string tenant = json::parse(server->call("GET", "/v1/tenants").text)
-                                 .at("items")
-                                 .at(0)
-                                 .at("accountId")
-                                 .as_string()
-                                 .c_str();
-  const std::string settings = "/v1/tenants/" + tenant + "/egress";
-  ASSERT_EQ(server->call("PUT", settings, json::object{{"maximum", "wide"}}).status, 200);
+  ASSERT_EQ(set_maximum("wide").status, 200);
   const std::string id = launch("wide");
   const std::string other = launch("wide");
   EXPECT_THAT(probe(id, {"tcp 10.5.5.5 80", "tcp fd00:5::5 80"}), Each(StartsWith("ok I am")))
@@ -330,8 +319,16 @@ TEST_F(EgressRedTeam, NoPolicyOpensTheHostItsNeighboursOrMetadata) {
     EXPECT_THAT(log, HasSubstr('"' + std::string(address) + '"'));
   kill(id);
   kill(other);
-  ASSERT_EQ(server->call("PUT", settings, json::object{{"maximum", "INTERNET_EGRESS"}}).status,
-            200);
+  ASSERT_EQ(set_maximum("INTERNET_EGRESS").status, 200);
+}
+
+TEST_F(EgressRedTeam, MuchAllowedTrafficIsNotInTheWay) {
+  const std::string id = launch("INTERNET_EGRESS");
+  EXPECT_THAT(hostile(id, "download", json::array{"203.0.113.10", 20'000'000}),
+              ElementsAre(testing::EndsWith("complete")));
+  EXPECT_THAT(hostile(id, "hold", json::array{"203.0.113.10", 200}),
+              ElementsAre("200 none", "again"));
+  kill(id);
 }
 
 TEST_F(EgressRedTeam, CapsHoldInTheGuest) {

@@ -104,6 +104,23 @@ TEST_F(EgressTest, ARunCannotWidenWhatItsTenantGetsAtMost) {
   kill(id);
 }
 
+TEST_F(EgressTest, ATenantCannotWidenItsMaximumByItsName) {
+  ASSERT_EQ(set_maximum("narrow").status, 200);
+  const std::string id = launch("INTERNET_EGRESS");
+  const std::vector<std::string> what{"tcp 203.0.113.20 80", "tcp 203.0.113.10 80"};
+  const std::vector<std::string> kept{"ok I am 203.0.113.20", "ECONNREFUSED"};
+  EXPECT_EQ(probe(id, what), kept);
+  set_policy("narrow", R"({"internet":true})");
+  EXPECT_EQ(probe(id, what), kept);
+  set_policy("mine", R"({"internet":true})");
+  const Answer own = set_maximum("mine");
+  EXPECT_EQ(own.status, 404) << own.text;
+  EXPECT_THAT(own.text, HasSubstr("--egress-policies"));
+  EXPECT_EQ(server->call("DELETE", "/v1/egress-policies/narrow").status / 100, 2);
+  ASSERT_EQ(set_maximum("INTERNET_EGRESS").status, 200);
+  kill(id);
+}
+
 TEST_F(EgressTest, TheNetworkSurvivesSuspendAndANewServer) {
   const std::string id = launch("INTERNET_EGRESS");
   EXPECT_EQ(probe(id, {"tcp 203.0.113.10 80"})[0], "ok I am 203.0.113.10");

@@ -230,7 +230,7 @@ def talk(wanted):
     def fetch(path, port):
         with socket.socket() as stream:
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            stream.settimeout(120)
+            stream.settimeout(290)
             stream.bind(("", port))
             stream.connect(("203.0.113.10", 80))
             stream.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
@@ -241,7 +241,7 @@ def talk(wanted):
 
     fetch(f"/meet/{vms}", 39999)  # until all are there
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
-        udp.settimeout(30)
+        udp.settimeout(60)
         udp.bind(("", 5555))
         udp.connect(("203.0.113.20", 4000))
         for round in range(rounds):

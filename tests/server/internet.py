@@ -42,7 +42,7 @@ def meet(count):
     """Returns when so many have come."""
     with MEETINGS_LOCK:
         meeting = MEETINGS.setdefault(count, threading.Barrier(count))
-    meeting.wait(120)
+    meeting.wait(280)
 
 
 def sniff():

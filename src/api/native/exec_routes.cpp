@@ -125,9 +125,11 @@ net::Task<Result<>> stream_exec(Call& call, control::Lease& lease, ExecRequest r
     co_return co_await send_output(call, lease, *output);
   };
   auto result = co_await unless_gone(call.exchange, body());
-  // Whoever asked has gone, or has everything: what it started ends with it.
-  (void)co_await lease.agent().data_call("DELETE", "/execs/" + id, {},
-                                         Deadline::in(std::chrono::seconds(10)));
+  // When whoever asked has gone, what it started ends with it. What a command that came to its end
+  // has left in the background goes on.
+  if (!result)
+    (void)co_await lease.agent().data_call("DELETE", "/execs/" + id, {},
+                                           Deadline::in(std::chrono::seconds(10)));
   co_return co_await finish_lines(call, std::move(result));
 }
 
