@@ -103,8 +103,8 @@ Task<Result<std::string>> issue(ingress::EndpointTokens& tokens, core::Microvm m
 
 Result<std::unique_ptr<api::AwsApi>> make_aws_api(const ServerConfig& config, AwsParts parts) {
   control::Services& services = parts.supervisor.services();
-  auto front =
-      std::make_unique<api::AwsApi>(parts.keys, services.clock, services.log, services.metrics);
+  auto front = std::make_unique<api::AwsApi>(parts.keys, parts.supervisor.roles(), services.clock,
+                                             services.log, services.metrics);
   FB_TRY_ASSIGN(auto rates, parse_rates(config.aws_rates));
   front->add(
       "lambda",
@@ -130,7 +130,7 @@ Result<std::unique_ptr<api::AwsApi>> make_aws_api(const ServerConfig& config, Aw
                              .arm_alias = config.lambda_arm_alias,
                              .rates = std::move(rates)}));
   front->add("s3", std::make_unique<api::S3Api>(parts.objects, parts.pool));
-  front->add("sts", std::make_unique<api::StsApi>(parts.keys));
+  front->add("sts", std::make_unique<api::StsApi>(parts.keys, parts.supervisor.roles()));
   front->add("logs", std::make_unique<api::LogsApi>(parts.supervisor, parts.builds));
   return front;
 }

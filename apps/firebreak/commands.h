@@ -34,6 +34,7 @@ void add_image_commands(CLI::App& app, Common& common, std::vector<Command>& com
 void add_build_command(CLI::App& image, Common& common, std::vector<Command>& commands);
 void add_check_command(CLI::App& app, Common& common, std::vector<Command>& commands);
 void add_egress_commands(CLI::App& app, Common& common, std::vector<Command>& commands);
+void add_role_commands(CLI::App& app, Common& common, std::vector<Command>& commands);
 void add_admin_commands(CLI::App& app, Common& common, std::vector<Command>& commands);
 
 // Connects and runs; prints an error and returns 1 when it fails. The body may set the status.

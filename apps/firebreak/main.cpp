@@ -40,6 +40,7 @@ int run(int argc, char** argv) {
   firebreak::cli::add_token_command(app, common, commands);
   firebreak::cli::add_image_commands(app, common, commands);
   firebreak::cli::add_egress_commands(app, common, commands);
+  firebreak::cli::add_role_commands(app, common, commands);
   firebreak::cli::add_check_command(app, common, commands);
   firebreak::cli::add_admin_commands(app, common, commands);
   std::vector<std::string> arguments(argv + 1, argv + argc);

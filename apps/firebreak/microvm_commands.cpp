@@ -20,6 +20,7 @@ struct RunOptions {
   std::uint64_t max = 0;
   std::vector<std::string> tags;
   std::string egress;
+  std::string role;
 };
 
 Result<json::object> run_body(const RunOptions& options) {
@@ -27,6 +28,7 @@ Result<json::object> run_body(const RunOptions& options) {
   if (!options.version.empty()) body["version"] = options.version;
   if (!options.payload.empty()) body["payload"] = options.payload;
   if (!options.egress.empty()) body["egress"] = options.egress;
+  if (!options.role.empty()) body["role"] = options.role;
   if (options.max != 0) body["maxDurationSeconds"] = options.max;
   if (options.idle != 0) {
     body["idle"] = json::object{{"maxIdleSeconds", options.idle},
@@ -53,6 +55,8 @@ void add_run(CLI::App& app, Common& common, std::vector<Command>& commands) {
   run->add_option("--payload", options->payload, "Text for the application's run hook");
   run->add_option("--egress", options->egress,
                   "Egress policy ('firebreak egress ls'); default: the image's, or the tenant's");
+  run->add_option("--role", options->role,
+                  "Role whose credentials its programs get ('firebreak role ls')");
   run->add_option("--idle", options->idle, "Suspend after so many seconds of nothing");
   run->add_option("--suspended", options->suspended, "Then terminate after so many seconds")
       ->capture_default_str();

@@ -102,6 +102,11 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
       ->check(CLI::Range(10, 60000));
   option("egress-policies", config.egress_policies,
          "JSON file: egress policies for all tenants, {NAME: POLICY, ...}");
+  option("roles", config.roles,
+         "JSON file: roles for all tenants, {NAME: POLICY, ...}, policies as of IAM");
+  option("credential-seconds", config.credential_seconds,
+         "How long credentials of a microVM's role live; replaced after half of it")
+      ->check(CLI::Range(4, 43200));
   option("dns-servers", config.dns_servers,
          "Name servers that resolve for microVMs, ADDRESS:PORT,...; default: the host's");
   option("networks", config.networks, "Networks for microVMs, where the host can");

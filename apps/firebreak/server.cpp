@@ -83,6 +83,7 @@ control::ControlOptions options_of(const ServerConfig& config) {
   options.suspend_under_pressure = config.suspend_under_pressure;
   options.parallel_restores = std::max(2U, cpus);
   options.tick = std::chrono::milliseconds(config.tick_ms);
+  options.credential_life = core::Seconds(config.credential_seconds);
   return options;
 }
 
@@ -103,24 +104,40 @@ obs::Level level_of(const std::string& name) {
   return name == "error" ? obs::Level::error : obs::Level::info;
 }
 
-// {NAME: POLICY, ...}; one that cannot be read keeps the server from starting: nobody should find
-// out from a leak.
-Result<std::map<std::string, core::EgressPolicy>> read_policies(const std::string& file) {
-  std::map<std::string, core::EgressPolicy> policies;
-  if (file.empty()) return policies;
+// {NAME: {...}, ...}, each read by `parse`; one that cannot be read keeps the server from starting:
+// nobody should find out from a leak.
+template <class T>
+Result<std::map<std::string, T>> read_named(
+    const std::string& file,
+    const std::function<Result<T>(const std::string&, json::object&)>& parse) {
+  std::map<std::string, T> all;
+  if (file.empty()) return all;
   FB_TRY_ASSIGN(const std::string text, sys::read_file(file));
   auto object = parse_json_object(text);
   if (!object) return fail(object.error(), file);
-  for (auto& [name, value] : *object) {
-    if (!value.is_object())
-      return fail(Code::invalid, file + ": " + std::string(name) + " must be a policy");
-    json::object& policy = value.as_object();
-    policy["name"] = name;
-    auto parsed = core::egress_policy_from_json(json::serialize(policy));
-    if (!parsed) return fail(parsed.error(), file + ": " + std::string(name));
-    policies[name] = *std::move(parsed);
+  for (auto& [key, value] : *object) {
+    const std::string name(key);
+    if (!value.is_object()) return fail(Code::invalid, file + ": " + name + " must be a policy");
+    auto parsed = parse(name, value.as_object());
+    if (!parsed) return fail(parsed.error(), file + ": " + name);
+    all[name] = *std::move(parsed);
   }
-  return policies;
+  return all;
+}
+
+Result<std::map<std::string, core::EgressPolicy>> read_policies(const std::string& file) {
+  return read_named<core::EgressPolicy>(file, [](const std::string& name, json::object& policy) {
+    policy["name"] = name;
+    return core::egress_policy_from_json(json::serialize(policy));
+  });
+}
+
+Result<std::map<std::string, core::RolePolicy>> read_roles(const std::string& file) {
+  return read_named<core::RolePolicy>(
+      file, [](const std::string& name, json::object& policy) -> Result<core::RolePolicy> {
+        FB_TRY(core::check_role_name(name));
+        return core::parse_role_policy(policy);
+      });
 }
 
 class Server {
@@ -197,10 +214,13 @@ class Server {
         .fault = [this](std::string_view point) { crash_.reach(point); },
         .app_log = control::AppLog(io_.get_executor(), config_.data_dir + "/logs"),
         .networks = networks_.get(),
+        .keys = keys_.get(),
         .changed = net::Broadcast(io_.get_executor())});
     supervisor_ = std::make_unique<control::Supervisor>(*services_);
     FB_TRY_ASSIGN(auto policies, read_policies(config_.egress_policies));
     supervisor_->egress().set_common(std::move(policies));
+    FB_TRY_ASSIGN(const auto roles, read_roles(config_.roles));
+    supervisor_->roles().set_common(roles);
     images_ = std::make_unique<control::Images>(*services_, supervisor_->pool(), paths.base_disk());
     FB_TRY(open_builds(paths));
     FB_TRY_ASSIGN(ingress::TokenKeys keys,

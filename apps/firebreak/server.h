@@ -37,10 +37,12 @@ struct ServerConfig {
   std::uint32_t pool_most = 8;
   bool suspend_under_pressure = true;
   std::uint32_t tick_ms = 1000;
-  std::string egress_policies;  // JSON file of the operator's policies
-  std::string dns_servers;      // instead of the host's
-  bool networks = true;         // microVMs may have one, where the host can
-  bool python_image = true;     // make the image `python` when it is missing
+  std::string egress_policies;              // JSON file of the operator's policies
+  std::string roles;                        // JSON file of the operator's roles
+  std::uint32_t credential_seconds = 3300;  // life of a guest's credentials
+  std::string dns_servers;                  // instead of the host's
+  bool networks = true;                     // microVMs may have one, where the host can
+  bool python_image = true;                 // make the image `python` when it is missing
   bool lambda_extensions = false;
   bool lambda_arm_alias = false;
   std::string base_aliases;  // "NAME=BASE,...": beside the usual ones

@@ -135,22 +135,38 @@ TEST_F(Keys, ARevokedKeyIsRefusedAtOnceAndAfterARestart) {
 TEST_F(Keys, SessionsEndWithTheirTimeAndWithTheirKey) {
   const core::Tenant a = tenant("a");
   const IssuedKey issued = issue(a.id);
-  const Caller caller{a, issued.key, {}};
-  auto session = ring_->issue_session(caller, "role", "name", core::Seconds(900));
+  const Session role{"role", "AROA1", "name", {}};
+  auto session = ring_->issue_session(a.id, issued.key.id, role, core::Seconds(900));
   ASSERT_TRUE(session);
   auto signer = ring_->signer(session->access_key_id, session->token);
   ASSERT_TRUE(signer);
   EXPECT_EQ(signer->secret, session->secret_access_key);
   EXPECT_EQ(signer->caller.tenant.id, a.id);
-  EXPECT_EQ(signer->caller.session, "role/name");
+  EXPECT_EQ(signer->caller.key, issued.key);
+  EXPECT_EQ(signer->caller.session, role);
   // The token belongs to its id, and neither goes alone.
   EXPECT_EQ(ring_->signer(session->access_key_id).error().code, Code::unauthenticated);
   EXPECT_EQ(ring_->signer("ASIAOTHER", session->token).error().code, Code::unauthenticated);
   EXPECT_EQ(ring_->signer(session->access_key_id, "bm8=").error().code, Code::unauthenticated);
-  auto ended = ring_->issue_session(caller, "role", "name", core::Seconds(-1));
+  auto ended = ring_->issue_session(a.id, issued.key.id, role, core::Seconds(-1));
   EXPECT_EQ(ring_->signer(ended->access_key_id, ended->token).error().code, Code::denied);
   ASSERT_TRUE(run(ring_->revoke(a.id, issued.key.id)));
   EXPECT_EQ(ring_->signer(session->access_key_id, session->token).error().code, Code::denied);
+}
+
+TEST_F(Keys, SessionsAreMadeByAKeyOfTheirTenantOrForAMicrovm) {
+  const core::Tenant a = tenant("a");
+  const core::Tenant b = tenant("b");
+  const auto code = [this](const core::TenantId& of, const core::KeyId& key, const char* microvm) {
+    const Session session{"role", "AROA1", "name", core::MicrovmId(microvm)};
+    const auto issued = ring_->issue_session(of, key, session, core::Seconds(900));
+    const auto signer = ring_->signer(issued->access_key_id, issued->token);
+    return signer ? std::string(signer->caller.tenant.name) : signer.error().message;
+  };
+  EXPECT_EQ(code(a.id, {}, "microvm-1"), "a");
+  EXPECT_EQ(code(a.id, {}, ""), "the session has ended");
+  EXPECT_EQ(code(a.id, issue(b.id).key.id, ""), "the session has ended");
+  EXPECT_EQ(code(core::TenantId("999999999999"), {}, "microvm-1"), "the session has ended");
 }
 
 TEST_F(Keys, AForeignKeyCannotBeRevoked) {

@@ -61,32 +61,43 @@ Result<KeyRing::Signer> KeyRing::session_signer(const std::string& access_key_id
   if (!text) return std::unexpected(unknown_access_key());
   FB_TRY_ASSIGN(const json::object object, parse_json_object(*text));
   JsonReader reader(object);
+  const core::TenantId tenant(reader.string("tenant"));
   const core::KeyId parent(reader.string("key"));
   std::string secret = reader.string("secret");
-  std::string session = reader.string("session");
+  Session session{.role = reader.string("role"),
+                  .role_id = reader.string("roleId"),
+                  .name = reader.string("name"),
+                  .microvm = core::MicrovmId(reader.string("microvm"))};
   const core::Time expires = core::from_unix_ms(reader.i64("expires"));
   FB_TRY(reader.result());
-  auto at = keys_.find(parent);
-  if (at == keys_.end() || at->second.revoked || clock_.now() >= expires)
+  const auto owner = tenants_.find(tenant);
+  const auto key = keys_.find(parent);
+  const bool key_works = key != keys_.end() && !key->second.revoked && key->second.tenant == tenant;
+  const bool made_by = parent.empty() ? !session.microvm.empty() : key_works;
+  if (owner == tenants_.end() || !made_by || clock_.now() >= expires)
     return fail(Code::denied, "the session has ended");
-  return Signer{{tenants_.at(at->second.tenant), at->second, std::move(session)},
+  return Signer{{owner->second, parent.empty() ? core::Key{} : key->second, std::move(session)},
                 std::move(secret)};
 }
 
-Result<SessionKey> KeyRing::issue_session(const Caller& caller, const std::string& role,
-                                          const std::string& name, core::Seconds life) const {
-  SessionKey session{.access_key_id = "ASIA" + wire::random_base32(16),
-                     .secret_access_key = wire::random_base64url(30),
-                     .token = {},
-                     .expires = clock_.now() + life};
-  const json::object text{{"key", caller.key.id.str()},
-                          {"secret", session.secret_access_key},
-                          {"session", role + "/" + name},
-                          {"expires", core::to_unix_ms(session.expires)}};
+Result<SessionKey> KeyRing::issue_session(const core::TenantId& tenant, const core::KeyId& key,
+                                          const Session& session, core::Seconds life) const {
+  SessionKey issued{.access_key_id = "ASIA" + wire::random_base32(16),
+                    .secret_access_key = wire::random_base64url(30),
+                    .token = {},
+                    .expires = clock_.now() + life};
+  const json::object text{{"tenant", tenant.str()},
+                          {"key", key.str()},
+                          {"secret", issued.secret_access_key},
+                          {"role", session.role},
+                          {"roleId", session.role_id},
+                          {"name", session.name},
+                          {"microvm", session.microvm.str()},
+                          {"expires", core::to_unix_ms(issued.expires)}};
   FB_TRY_ASSIGN(const std::string sealed,
-                wire::seal(master_, json::serialize(text), session.access_key_id));
-  session.token = wire::base64(sealed);
-  return session;
+                wire::seal(master_, json::serialize(text), issued.access_key_id));
+  issued.token = wire::base64(sealed);
+  return issued;
 }
 
 const core::Tenant* KeyRing::tenant(const core::TenantId& id) const {

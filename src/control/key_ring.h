@@ -20,10 +20,19 @@ struct IssuedKey {
   std::string api_key;
 };
 
+// Whom short-lived credentials stand for.
+struct Session {
+  std::string role;  // name
+  std::string role_id;
+  std::string name;         // chosen by whoever asked; of a microVM its id
+  core::MicrovmId microvm;  // they work as long as it lives; empty: made with a key
+  friend bool operator==(const Session&, const Session&) = default;
+};
+
 struct Caller {
   core::Tenant tenant;
-  core::Key key;
-  std::string session;  // "ROLE/NAME" of short-lived credentials, made with `key`
+  core::Key key;                   // also the one a session was made with; of a microVM none
+  std::optional<Session> session;  // may only do what its role allows
 };
 
 // Credentials with an end. Nothing about them is stored: the token says all, sealed.
@@ -49,10 +58,11 @@ class KeyRing {
     std::string secret;
   };
   // With a session token: short-lived ones. Code::denied when those have ended, or the key that
-  // made them was revoked.
+  // made them was revoked. Whether role and microVM still are is for Roles::admit to say.
   Result<Signer> signer(const std::string& access_key_id, const std::string& token = {}) const;
-  Result<SessionKey> issue_session(const Caller& caller, const std::string& role,
-                                   const std::string& name, core::Seconds life) const;
+  // `key` made them; empty for those of a microVM.
+  Result<SessionKey> issue_session(const core::TenantId& tenant, const core::KeyId& key,
+                                   const Session& session, core::Seconds life) const;
 
   const core::Tenant* tenant(const core::TenantId& id) const;
   std::vector<core::Tenant> tenants() const;

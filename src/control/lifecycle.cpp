@@ -14,6 +14,8 @@ using core::MicrovmState;
 
 constexpr auto kStartDeadline = std::chrono::seconds(180);
 constexpr auto kEndDeadline = std::chrono::seconds(30);
+constexpr auto kRefreshDeadline = std::chrono::seconds(5);
+constexpr core::Seconds kRefreshAgain{30};
 // As a shell counts a process that a signal ended.
 constexpr int kSignalCode = 128;
 constexpr std::uint64_t kMib = 1024UL * 1024;
@@ -41,10 +43,11 @@ void Lifecycle::observe(const machine::Phases& phases, std::string_view operatio
   }
 }
 
-machine::Identity Lifecycle::identity_of(const LiveMicrovm& vm) const {
+machine::Identity Lifecycle::identity_of(LiveMicrovm& vm) const {
   machine::Identity identity =
       machine::fresh_identity(vm.record.id.str(), vm.record.generation + 1);
   identity.network = egress_.has_network(vm);
+  identity.metadata = roles_.metadata(vm);
   return identity;
 }
 
@@ -345,7 +348,9 @@ net::Task<void> Lifecycle::end(LivePtr vm, std::string reason, bool call_hook) {
   }
   services_.reach("terminating");
   if (call_hook && vm->machine) {
+    vm->in_last_hook = true;
     (void)co_await image::call_hook(vm->machine->agent(), vm->version.hooks, Hook::terminate, {});
+    vm->in_last_hook = false;
   }
   if (vm->machine) {
     if (auto usage = vm->machine->usage()) {
@@ -410,6 +415,21 @@ net::Task<Result<>> Lifecycle::change_policy(
     std::optional<std::optional<core::Seconds>> max_duration, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
   co_return co_await commit(*vm, {.idle = idle, .max_duration = max_duration});
+}
+
+net::Task<void> Lifecycle::refresh_credentials(LivePtr vm) {
+  const std::shared_ptr<machine::Machine> machine = vm->machine;
+  if (!machine || vm->record.role.empty()) co_return;
+  json::object metadata = roles_.metadata(*vm);
+  const core::Time next = std::exchange(vm->refresh_at, services_.clock.now() + kRefreshAgain);
+  auto set =
+      co_await machine->agent().set_metadata(std::move(metadata), Deadline::in(kRefreshDeadline));
+  if (set) {
+    vm->refresh_at = next;
+  } else if (vm->machine == machine && vm->record.state == MicrovmState::running) {
+    services_.log.warn("credentials not refreshed",
+                       {{"id", vm->record.id.str()}, {"error", set.error().text()}});
+  }
 }
 
 net::Task<Result<>> Lifecycle::change_egress(LivePtr vm, std::string policy, Deadline deadline) {

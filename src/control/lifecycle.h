@@ -8,6 +8,7 @@
 
 #include "control/egress.h"
 #include "control/live_microvm.h"
+#include "control/roles.h"
 #include "control/services.h"
 
 namespace firebreak::control {
@@ -21,6 +22,8 @@ class Lifecycle {
       : services_(services),
         registry_(registry),
         egress_(services, registry),
+        roles_(services.db, services.clock, services.log, registry, services.keys,
+               services.options.credential_life),
         restores_(services.executor, services.options.parallel_restores) {}
 
   // PENDING -> RUNNING, or TERMINATED with the reason. `parked` may be null: then by restore.
@@ -43,6 +46,9 @@ class Lifecycle {
   // is suspended and resumed for it.
   net::Task<Result<>> change_egress(LivePtr vm, std::string policy, Deadline deadline);
   Egress& egress() { return egress_; }
+  // Gives a running guest other credentials of its role; one without a role is left alone.
+  net::Task<void> refresh_credentials(LivePtr vm);
+  Roles& roles() { return roles_; }
 
   // --- for recovery; the turn is held by the caller, or nobody else knows the microVM yet
   net::Task<Result<>> finish_suspend(LivePtr vm, Deadline deadline);
@@ -51,7 +57,7 @@ class Lifecycle {
   // Notices when the machine's process or the application ends by itself; logs what it prints.
   void watch(LivePtr vm);
   net::Task<Result<>> bring_back(LivePtr vm, Deadline deadline);
-  machine::Identity identity_of(const LiveMicrovm& vm) const;
+  machine::Identity identity_of(LiveMicrovm& vm) const;
 
  private:
   net::Task<void> watch_process(LivePtr vm, std::shared_ptr<machine::Machine> machine);
@@ -65,6 +71,7 @@ class Lifecycle {
   Services& services_;
   Registry& registry_;
   Egress egress_;
+  Roles roles_;
   net::Semaphore restores_;  // more at a time would only share the same CPUs
 };
 

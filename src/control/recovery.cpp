@@ -155,6 +155,8 @@ class Recovery {
     Result<> awake = health ? Result<>() : std::unexpected(health.error());
     if (health && health->tenant == "frozen") {
       awake = co_await vm->machine->wake(lifecycle_.identity_of(*vm), Deadline::in(kAdoptDeadline));
+    } else if (health) {
+      co_await lifecycle_.refresh_credentials(vm);
     }
     if (!awake)
       services_.log.warn("cannot wake",

@@ -23,6 +23,8 @@ class Networks;
 
 namespace firebreak::control {
 
+class KeyRing;
+
 struct ControlOptions {
   core::HostBudget budget;
   core::PoolBounds pool;
@@ -32,6 +34,7 @@ struct ControlOptions {
   std::chrono::milliseconds meter_every{10'000};
   std::uint32_t busy_cpu_percent = 5;        // of one CPU: above it a guest counts as working
   core::Seconds keep_terminated{24 * 3600};  // records stay readable so long
+  core::Seconds credential_life{55 * 60};    // of a guest's credentials; replaced after half of it
 };
 
 struct Services {
@@ -47,6 +50,7 @@ struct Services {
   std::function<void(std::string_view point)> fault;
   AppLog app_log;
   egress::Networks* networks = nullptr;  // none: this host has none for microVMs
+  KeyRing* keys = nullptr;               // none: guests get no credentials
   net::Broadcast changed;                // some microVM has another state
   int foreground = 0;                    // launches and resumes under way: the pool waits for them
 

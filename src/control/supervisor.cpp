@@ -72,6 +72,7 @@ void Supervisor::spawn(net::Task<void> task) {
 }
 
 net::Task<Result<>> Supervisor::start() {
+  FB_CO_TRY(co_await lifecycle_.roles().load());
   FB_CO_TRY_ASSIGN(Recovered found, co_await recover(services_, registry_, lifecycle_));
   services_.log.info("recovered", {{"adopted", found.adopted},
                                    {"suspended", found.suspended},
@@ -174,6 +175,7 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   FB_CO_TRY_ASSIGN(Chosen chosen, co_await choose(tenant.id, request, deadline));
   FB_CO_TRY_ASSIGN(std::string egress, co_await lifecycle_.egress().choose(
                                            tenant, std::move(request.egress), chosen.version));
+  if (!request.role.empty()) FB_CO_TRY(lifecycle_.roles().require(tenant.id, request.role));
   FB_CO_TRY(co_await capacity_.admit(chosen.size, deadline));
 
   auto clone = pool_.take(chosen.version, chosen.size);
@@ -194,6 +196,7 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   microvm.tags = std::move(request.tags);
   microvm.config = std::move(request.config);
   microvm.egress = std::move(egress);
+  microvm.role = std::move(request.role);
   microvm.started = microvm.state_since = now;
   auto created = co_await services_.db.run(
       [&](store::Store& store) { return store.create_microvm(microvm, tenant.limits); });

@@ -27,6 +27,7 @@ struct LaunchRequest {
   std::string request_hash;
   std::string config;
   std::optional<std::string> egress;  // name of a policy; unset: the image's, or the tenant's
+  std::string role;                   // name; empty: its guest gets no credentials
 };
 
 // Access to the agent of a running microVM. While it is held the microVM counts as working, and the
@@ -97,6 +98,7 @@ class Supervisor {
   net::Task<Result<>> account_now();
 
   Egress& egress() { return lifecycle_.egress(); }
+  Roles& roles() { return lifecycle_.roles(); }
   net::Broadcast& changed() { return services_.changed; }
   WarmPool& pool() { return pool_; }
   const Capacity& capacity() const { return capacity_; }

@@ -122,6 +122,9 @@ net::Task<void> Supervisor::tick() {
     for (const LivePtr& vm : registry_.all()) {
       if (meter) sample(*vm, now);
       if (lifecycle_.egress().has_network(*vm)) spawn(lifecycle_.egress().tell_guest(vm));
+      if (vm->record.state == MicrovmState::running && !vm->record.role.empty() &&
+          now >= vm->refresh_at)
+        spawn(lifecycle_.refresh_credentials(vm));
       auto due = core::next_due(core::aging_of(vm->record), vm->activity, now);
       if (vm->record.state == MicrovmState::terminating)
         due = core::Due{core::TimedAction::terminate_old, now, vm->record.state_reason};

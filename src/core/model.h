@@ -139,6 +139,7 @@ struct Microvm {
   Tags tags;
   std::string config;             // JSON of what a façade only echoes (connectors, role, logging)
   std::string egress{kNoEgress};  // name of its policy
+  std::string role;               // its execution role's name; empty: no credentials
   Time started{};                 // when it was asked for
   Time state_since{};
   std::optional<Time> suspended_at;

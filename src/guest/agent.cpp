@@ -12,6 +12,7 @@
 #include "guest/control_service.h"
 #include "guest/data_side.h"
 #include "guest/log.h"
+#include "guest/metadata_server.h"
 #include "guest/tenant_setup.h"
 
 namespace firebreak::guest {
@@ -63,7 +64,10 @@ Result<> serve(AgentParts parts) {
   FB_TRY_ASSIGN(auto reactor, Reactor::create());
   FB_TRY_ASSIGN(auto data, DataSide::create(std::move(parts.data), parts.kind, state,
                                             std::move(parts.cgroups)));
-  ControlService control(*reactor, *data, state, std::move(parts.identity));
+  Metadata metadata;
+  FB_TRY_ASSIGN(auto metadata_server, MetadataServer::create(metadata));
+  ControlService control(*reactor, *data, state, metadata, *metadata_server,
+                         std::move(parts.identity));
   Port port(*reactor, std::move(parts.ctl), parts.kind, control, [&reactor] { reactor->stop(); });
   FB_TRY(port.start());
   reactor->on_batch_end([&port] { port.flush(); });
@@ -74,12 +78,15 @@ Result<> serve(AgentParts parts) {
     }
     data->run();
   });
+  std::thread metadata_thread([&metadata_server] { metadata_server->run(); });
   if (in_guest) {
     if (auto done = make_thread_realtime(); !done) log(done.error().text());
   }
   reactor->run();
   data->stop();
+  metadata_server->stop();
   data_thread.join();
+  metadata_thread.join();
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/links.h"
 #include "base/result.h"
+#include "guest/metadata_listener.h"
 
 namespace firebreak::guest {
 
@@ -18,6 +19,10 @@ class Card {
   // without a card has nothing to give: not_found.
   Result<> give();
   Result<> take();
+  // In the tenant's namespace; the calling thread is inside.
+  Result<MetadataListener> open_metadata() const {
+    return MetadataListener::open(tenant_.netns.get(), tenant_.links);
+  }
 
  private:
   struct Side {

@@ -28,11 +28,25 @@ Result<std::vector<std::byte>> read_entropy(const std::string& hex) {
   return *std::move(bytes);
 }
 
+// Member "metadata", where a body has one.
+Result<std::optional<Metadata::Values>> read_metadata(JsonReader& reader) {
+  const json::object* given = reader.object("metadata", false);
+  if (given == nullptr) return std::nullopt;
+  FB_TRY_ASSIGN(auto values, Metadata::parse(*given));
+  return values;
+}
+
 }  // namespace
 
 ControlService::ControlService(Reactor& reactor, DataSide& data, TenantState& state,
+                               Metadata& metadata, MetadataServer& metadata_server,
                                std::unique_ptr<Identity> identity)
-    : reactor_(reactor), data_(data), state_(state), identity_(std::move(identity)) {}
+    : reactor_(reactor),
+      data_(data),
+      state_(state),
+      metadata_(metadata),
+      metadata_server_(metadata_server),
+      identity_(std::move(identity)) {}
 
 std::unique_ptr<StreamHandler> ControlService::open(const Request& request,
                                                     const std::shared_ptr<Exchange>& exchange) {
@@ -61,6 +75,8 @@ std::unique_ptr<StreamHandler> ControlService::open(const Request& request,
     if (request.path == "/fsthaw") return call([this](const auto&) { return fs_freeze(false); });
     if (request.path == "/network") return call([this](const auto& body) { return network(body); });
     if (request.path == "/egress") return call([this](const auto& body) { return egress(body); });
+    if (request.path == "/metadata")
+      return call([this](const auto& body) { return set_metadata(body); });
     if (request.path == "/tenant") {
       return json_call(exchange,
                        [this, exchange](const auto& body) { create_tenant(body, exchange); });
@@ -130,12 +146,13 @@ void ControlService::tenant_made(Result<TenantHandles> made, Exchange& exchange)
   if (made->pidfd && ::setns(made->pidfd.get(), CLONE_NEWUTS) != 0)
     return exchange.error(fail_errno("join the tenant's host name").error());
   tenant_ = *std::move(made);
+  if (tenant_->metadata) metadata_server_.serve(std::move(tenant_->metadata->socket));
   exchange.json(200, {{"pid", tenant_->pid}});
 }
 
 Result<json::object> ControlService::wake(const json::object& body) {
   FB_TRY(become(body, Thawed::tenant));
-  return json::object();
+  return json::object{{"metadata", true}};
 }
 
 Result<> ControlService::become(const json::object& body, Thawed thawed) {
@@ -148,6 +165,7 @@ Result<> ControlService::become(const json::object& body, Thawed thawed) {
   const bool has_network = reader.has("network");
   const bool network = has_network && reader.boolean_or("network", false);
   const bool thaw_after = reader.boolean_or("thaw", true);
+  FB_TRY_ASSIGN(auto metadata, read_metadata(reader));
   FB_TRY(reader.result());
   if (!tenant_ || !tenant_->freezer || state_.phase() != Phase::frozen)
     return fail(Code::conflict, "the tenant is not frozen");
@@ -159,11 +177,15 @@ Result<> ControlService::become(const json::object& body, Thawed thawed) {
   if (has_network) FB_TRY(set_network(network));
   state_.set_generation(generation);
   if (thawed == Thawed::tenant) data_.reseed_contexts();
+  if (thawed == Thawed::tenant && metadata) metadata_.set(*std::move(metadata));
   if (!thaw_after) return {};
   const std::unique_lock gate(state_.gate(), kFreezeDeadline);
   if (!gate.owns_lock()) return fail(Code::timeout, "a process is being started");
   FB_TRY((thawed == Thawed::tenant ? tenant_->freezer : tenant_->shadow)->thaw());
-  if (thawed == Thawed::tenant) state_.thawed();
+  if (thawed == Thawed::tenant) {
+    state_.thawed();
+    metadata_.release();
+  }
   return {};
 }
 
@@ -183,6 +205,17 @@ Result<json::object> ControlService::egress(const json::object& body) {
   FB_TRY(reader.result());
   if (!identity_) return fail(Code::conflict, "this agent has no machine");
   FB_TRY(identity_->set_egress_summary(summary));
+  return json::object();
+}
+
+// A frozen tenant's memory may be on its way to the disk: what belongs there comes with the wake.
+Result<json::object> ControlService::set_metadata(const json::object& body) {
+  JsonReader reader(body);
+  if (!reader.has("metadata")) reader.reject("metadata", "is missing");
+  FB_TRY_ASSIGN(auto metadata, read_metadata(reader));
+  FB_TRY(reader.result());
+  if (state_.phase() != Phase::running) return fail(Code::conflict, "the tenant does not run");
+  metadata_.set(*std::move(metadata));
   return json::object();
 }
 
@@ -206,6 +239,7 @@ Result<json::object> ControlService::freeze(const json::object& body) {
   if (state_.phase() == Phase::exited) return fail(Code::conflict, "the tenant has exited");
   FB_TRY(tenant_->freezer->freeze(deadline));
   state_.frozen();
+  metadata_.hold();
   // After the freeze: no new connection can appear, and the kernel needs no help of the owners to
   // end the old ones.
   std::uint64_t destroyed = 0;
@@ -220,13 +254,16 @@ Result<json::object> ControlService::thaw(const json::object& body) {
   JsonReader reader(body);
   const bool timed = reader.has("realtime_ns");
   const std::int64_t realtime = timed ? reader.i64("realtime_ns") : 0;
+  FB_TRY_ASSIGN(auto metadata, read_metadata(reader));
   FB_TRY(reader.result());
   if (!tenant_ || !tenant_->freezer) return fail(Code::conflict, "there is no tenant to thaw");
   if (timed) FB_TRY(identity_->set_clock(realtime));
+  if (metadata) metadata_.set(*std::move(metadata));
   const std::unique_lock gate(state_.gate(), kFreezeDeadline);
   if (!gate.owns_lock()) return fail(Code::timeout, "a process is being started");
   FB_TRY(tenant_->freezer->thaw());
   state_.thawed();
+  metadata_.release();
   return json::object();
 }
 

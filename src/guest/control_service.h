@@ -8,6 +8,7 @@
 #include "guest/data_side.h"
 #include "guest/exchange.h"
 #include "guest/identity.h"
+#include "guest/metadata_server.h"
 #include "guest/tenant.h"
 #include "guest/tenant_state.h"
 
@@ -16,8 +17,8 @@ namespace firebreak::guest {
 class ControlService final : public Service {
  public:
   // `identity` is nullptr outside of a guest.
-  ControlService(Reactor& reactor, DataSide& data, TenantState& state,
-                 std::unique_ptr<Identity> identity);
+  ControlService(Reactor& reactor, DataSide& data, TenantState& state, Metadata& metadata,
+                 MetadataServer& metadata_server, std::unique_ptr<Identity> identity);
   std::unique_ptr<StreamHandler> open(const Request& request,
                                       const std::shared_ptr<Exchange>& exchange) override;
 
@@ -32,6 +33,7 @@ class ControlService final : public Service {
   Result<> become(const json::object& body, Thawed thawed);
   Result<json::object> network(const json::object& body);
   Result<json::object> egress(const json::object& body);
+  Result<json::object> set_metadata(const json::object& body);
   Result<> set_network(bool network);
   Result<json::object> freeze(const json::object& body);
   Result<json::object> thaw(const json::object& body);
@@ -43,6 +45,8 @@ class ControlService final : public Service {
   Reactor& reactor_;
   DataSide& data_;
   TenantState& state_;
+  Metadata& metadata_;
+  MetadataServer& metadata_server_;
   std::unique_ptr<Identity> identity_;
   std::optional<TenantHandles> tenant_;
   bool network_ = false;  // the tenant has the card

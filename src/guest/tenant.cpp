@@ -181,6 +181,7 @@ Result<TenantHandles> Tenant::create_in_guest(const TenantSpec& spec) {
   FB_TRY_ASSIGN(handles.shadow, start_shadow());
   // What this thread starts from here on is in it.
   FB_TRY_ASSIGN(handles.card, Card::enter_new_namespace());
+  FB_TRY_ASSIGN(handles.metadata, handles.card->open_metadata());
   if (spec.network) FB_TRY(handles.card->give());
   FB_TRY_ASSIGN(Process pid1, start_pid1(spec, handles.disk.get()));
   handles.pid = pid1.pid;

@@ -11,6 +11,7 @@
 #include "guest/card.h"
 #include "guest/exec_table.h"
 #include "guest/identity.h"
+#include "guest/metadata_listener.h"
 
 namespace firebreak::guest {
 
@@ -35,6 +36,7 @@ struct TenantHandles {
   UniqueFd disk;       // the mounted root disk
   UniqueFd sock_diag;  // in the tenant's network namespace
   std::optional<Card> card;
+  std::optional<MetadataListener> metadata;
   std::unique_ptr<Cgroup> cgroup;
   std::optional<Freezer> freezer;
   std::optional<Freezer> shadow;  // of a process that rehearsals freeze and thaw instead

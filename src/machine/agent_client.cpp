@@ -77,6 +77,7 @@ json::object wake_body(const AgentClient::Wake& wake) {
                     {"hostname", wake.hostname},     {"machine_id", wake.machine_id},
                     {"generation", wake.generation}, {"thaw", wake.thaw}};
   if (wake.network) body["network"] = *wake.network;
+  if (!wake.metadata.empty()) body["metadata"] = wake.metadata;
   return body;
 }
 
@@ -193,7 +194,20 @@ net::Task<Result<>> AgentClient::start_tenant(const TenantSpec& spec, Deadline d
 }
 
 net::Task<Result<>> AgentClient::wake(const Wake& wake, Deadline deadline) {
-  FB_CO_TRY(co_await ctl_call("POST", "/wake", wake_body(wake), deadline));
+  FB_CO_TRY_ASSIGN(const json::object answer,
+                   co_await ctl_call("POST", "/wake", wake_body(wake), deadline));
+  // An agent of an older snapshot takes no notice of it. What it cannot say is only an error where
+  // it matters.
+  if (wake.metadata.contains("role") && !JsonReader(answer).boolean_or("metadata", false))
+    co_return fail(Code::unavailable,
+                   "the image was made before microVMs had roles; build it again");
+  metadata_ = wake.metadata;
+  co_return Result<>();
+}
+
+net::Task<Result<>> AgentClient::set_metadata(json::object metadata, Deadline deadline) {
+  FB_CO_TRY(co_await ctl_call("POST", "/metadata", {{"metadata", metadata}}, deadline));
+  metadata_ = std::move(metadata);
   co_return Result<>();
 }
 
@@ -253,7 +267,8 @@ net::Task<Result<std::uint64_t>> AgentClient::freeze(bool destroy_sockets, bool 
 }
 
 net::Task<Result<>> AgentClient::thaw(Deadline deadline) {
-  const json::object body{{"realtime_ns", realtime_ns()}};
+  json::object body{{"realtime_ns", realtime_ns()}};
+  if (!metadata_.empty()) body["metadata"] = metadata_;
   FB_CO_TRY(co_await ctl_call("POST", "/thaw", body, deadline));
   co_return Result<>();
 }

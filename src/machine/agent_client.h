@@ -151,11 +151,14 @@ class AgentClient {
     std::uint64_t generation = 0;
     bool thaw = true;
     std::optional<bool> network;  // whether the tenant has the card from now on
+    json::object metadata;        // what the tenant reads about itself; empty: nothing
   };
   // Adds the time and fresh entropy itself.
   net::Task<Result<>> wake(const Wake& wake, Deadline deadline);
   // Gives the card to the tenant, or takes it away, while it runs.
   net::Task<Result<>> set_network(bool network, Deadline deadline);
+  // Other metadata while it runs. It is remembered, and given again by thaw(): a freeze ends it.
+  net::Task<Result<>> set_metadata(json::object metadata, Deadline deadline);
   // What the tenant reads in /run/firebreak/egress.json.
   net::Task<Result<>> set_egress_summary(std::string text, Deadline deadline);
   // The wake path without a change, and throw-away execs over the data port; the tenant is frozen
@@ -221,6 +224,7 @@ class AgentClient {
 
   std::shared_ptr<net::Channel> ctl_;
   std::shared_ptr<net::Channel> data_;
+  json::object metadata_;  // as the tenant has it
 };
 
 // The agent's error body as our error; shared with streamed calls.

@@ -13,7 +13,11 @@ std::string_view to_string(Isolation isolation) {
 }
 
 Identity fresh_identity(const std::string& machine_id, std::uint64_t generation) {
-  return {.hostname = machine_id, .machine_id = sys::random_hex(16), .generation = generation};
+  return {.hostname = machine_id,
+          .machine_id = sys::random_hex(16),
+          .generation = generation,
+          .network = std::nullopt,
+          .metadata = {{"instance_id", machine_id}}};
 }
 
 }  // namespace firebreak::machine

@@ -79,6 +79,7 @@ struct Identity {
   std::string machine_id;  // 32 hex digits
   std::uint64_t generation = 0;
   std::optional<bool> network;  // whether the tenant has the network card; unset: as before
+  json::object metadata;        // what the tenant reads about itself at 169.254.169.254
 };
 Identity fresh_identity(const std::string& machine_id, std::uint64_t generation);
 

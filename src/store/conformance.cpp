@@ -104,6 +104,8 @@ core::Microvm sample_microvm(int n, const core::TenantId& tenant) {
   microvm.request_hash = "request";
   microvm.tags = {{"color", n % 2 == 0 ? "red" : "blue"}, {"k\"\\é", "v'\n\xF0\x9F\x94\xA5"}};
   microvm.config = R"({"role":"x"})";
+  microvm.egress = "policy";
+  microvm.role = "role";
   microvm.started = at(n);
   microvm.state_since = at(n);
   return microvm;
@@ -124,6 +126,17 @@ UsageRow sample_usage(int n, const core::TenantId& tenant) {
                               .bytes_out = base + 9},
                     .until = at(n),
                     .cpu_counter = base + 10}};
+}
+
+core::Role sample_role(int n) {
+  return {.name = "role-" + std::to_string(n),
+          .id = "AROA" + std::to_string(n),
+          .policy = {{{.sid = "s\"id",
+                       .allow = n % 2 == 0,
+                       .actions = {"s3:Get*", "lambda:*"},
+                       .resources = {"arn:aws:s3:::b/ü/*"},
+                       .prefixes = {"p/*"}}}},
+          .created = at(n)};
 }
 
 core::AccessToken sample_token(int n, const core::Microvm& microvm) {

@@ -51,6 +51,7 @@ core::ImageVersion sample_version(const core::ImageId& image, std::uint32_t numb
 core::Build sample_build(int n, const core::ImageId& image, std::uint32_t version);
 core::Microvm sample_microvm(int n, const core::TenantId& tenant);
 UsageRow sample_usage(int n, const core::TenantId& tenant);
+core::Role sample_role(int n);
 core::AccessToken sample_token(int n, const core::Microvm& microvm);
 
 // Moves through `states`, failing the test where the store refuses.

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "core/access_token.h"
 #include "core/model.h"
+#include "core/role.h"
 
 namespace firebreak::store {
 
@@ -85,6 +86,12 @@ class Store {
   virtual Result<std::vector<core::EgressPolicy>> list_egress_policies(
       const core::TenantId& tenant) = 0;
   virtual Result<> remove_egress_policy(const core::TenantId& tenant, const std::string& name) = 0;
+
+  // --- roles of a tenant, by name. Replacing one keeps its id and the time it was made; the role
+  // as it is now.
+  virtual Result<core::Role> put_role(const core::TenantId& tenant, const core::Role& role) = 0;
+  virtual Result<std::vector<core::Role>> list_roles(const core::TenantId& tenant) = 0;
+  virtual Result<> remove_role(const core::TenantId& tenant, const std::string& name) = 0;
 
   // --- images. A tenant sees its own and those of the system tenant (a row like any other, made by
   // the owner); every read that a caller's name leads to takes the tenant, and a foreign thing is

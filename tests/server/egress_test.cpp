@@ -24,7 +24,7 @@ TEST_F(EgressTest, TheInternetIsReachedAndNothingPrivateIs) {
   EXPECT_EQ(reached[4], "2001:db8:2::10,203.0.113.10");
   const auto refused =
       probe(id, {"tcp 10.5.5.5 80", "tcp 172.20.1.1 80", "tcp 192.168.7.7 80", "tcp 100.64.9.9 80",
-                 "tcp 169.254.169.254 80", "tcp fd00:5::5 80", "tcp fd00:ec2::254 80",
+                 "tcp 169.254.169.253 80", "tcp fd00:5::5 80", "tcp fd00:ec2::254 80",
                  "udp 10.5.5.5 4000", "name rebind.example", "name metadata.example",
                  "tcp 198.51.100.2 22", "tcp 10.107.0.1 80", "name nothing.example"});
   for (std::size_t i = 0; i < refused.size(); ++i) {
@@ -36,8 +36,11 @@ TEST_F(EgressTest, TheInternetIsReachedAndNothingPrivateIs) {
                               "169.254.169.254", "fd00:5::5", "fd00:ec2::254"})
     EXPECT_FALSE(internet->has_arrived(std::string("tcp ") + address));
   const std::string log = log_of(id);
-  for (const char* address : {"10.5.5.5", "169.254.169.254", "192.168.7.7", "rebind.example"})
+  for (const char* address : {"10.5.5.5", "169.254.169.253", "192.168.7.7", "rebind.example"})
     EXPECT_THAT(log, HasSubstr(address));
+  // Its own metadata service answers there; nothing of it reaches the network.
+  EXPECT_THAT(probe(id, {"tcp 169.254.169.254 80"})[0], testing::StartsWith("ok"));
+  EXPECT_FALSE(internet->has_arrived("tcp 169.254.169.254"));
   kill(id);
 }
 
@@ -47,6 +50,7 @@ TEST_F(EgressTest, WithoutEgressThereIsOnlyLoopback) {
   const auto refused = probe(id, {"tcp 203.0.113.10 80", "name allowed.example"});
   EXPECT_EQ(refused[0], "ENETUNREACH");
   EXPECT_EQ(refused[1], "no such name");
+  EXPECT_THAT(probe(id, {"tcp 169.254.169.254 80"})[0], testing::StartsWith("ok"));
   kill(id);
 }
 

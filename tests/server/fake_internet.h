@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <sys/types.h>
@@ -23,6 +24,9 @@ class FakeInternet {
 
   // Option of a server that should ask this internet's resolver.
   static std::string dns_option() { return "--dns-servers=198.51.100.1:53"; }
+  // A server that listens here is found in this internet under the other address.
+  static constexpr std::string_view kRelayed = "198.51.100.2:9000";
+  static constexpr std::string_view kRelayUrl = "http://203.0.113.40:9000";
   // What arrived there, one line each ("tcp 203.0.113.10 80 from ...", "dns name 1"); and the first
   // packet of each kind ("seen 17 203.0.113.10 4000 from 198.51.100.2": protocol, to,
   // port or type of ICMP).

@@ -1,6 +1,7 @@
 """A small internet for tests: runs in a network namespace that has all its addresses. Every address
 answers HTTP on ports 53, 80, 443, 853 and 8080 with its own address, echoes UDP on 7, 443 and 4000, and
-one resolver answers DNS. What arrived is written to a file, one line each.
+one resolver answers DNS. 203.0.113.40 port 9000 leads to the host's port 9000. What arrived is
+written to a file, one line each.
 
 usage: internet.py LOGFILE        prints "ready" when everything listens"""
 
@@ -113,6 +114,25 @@ class Web(socketserver.BaseRequestHandler):
             note("tcp-end", to[0], to[1], type(error).__name__)
 
 
+class Relay(socketserver.BaseRequestHandler):
+    def handle(self):
+        with socket.create_connection(("198.51.100.2", 9000), timeout=30) as host:
+            host.settimeout(None)
+            back = threading.Thread(target=self.copy, args=(host, self.request), daemon=True)
+            back.start()
+            self.copy(self.request, host)
+            back.join()
+
+    @staticmethod
+    def copy(come, go):
+        try:
+            while data := come.recv(65536):
+                go.sendall(data)
+            go.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+
 class Udp(socketserver.BaseRequestHandler):
     def handle(self):
         data, sock = self.request
@@ -192,6 +212,7 @@ for port in (7, 443, 4000):
         serve(Udp4((address, port), Udp))
     for address in ("2001:db8:2::10", "fd00:5::5"):
         serve(Udp6((address, port), Udp))
+serve(Tcp4(("203.0.113.40", 9000), Relay))
 serve(Udp4(("198.51.100.1", 53), Dns))
 serve(Udp4(("203.0.113.53", 53), Dns))  # a public resolver that is not ours
 os.write(1, b"ready\n")  # at once: nobody reads on

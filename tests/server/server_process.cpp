@@ -113,10 +113,10 @@ bool ServerProcess::start() {
   const std::string guest = environment_or_die("FIREBREAK_GUEST_DIR");
   const auto uid = 710000 + (::getpid() % 4096) * 256;
   std::vector<std::string> words{
-      program(),     "serve",        "--data-dir",  data_dir_,           "--listen",
-      "127.0.0.1:0", "--guest-dir",  guest,         "--endpoint-listen", "127.0.0.1:0",
-      "--cgroup",    cgroup_,        "--uid-first", std::to_string(uid), "--uid-count",
-      "256",         "--log-format", "json"};
+      program(),  "serve",        "--data-dir",  data_dir_,           "--listen",
+      listen_,    "--guest-dir",  guest,         "--endpoint-listen", "127.0.0.1:0",
+      "--cgroup", cgroup_,        "--uid-first", std::to_string(uid), "--uid-count",
+      "256",      "--log-format", "json"};
   words.insert(words.end(), options_.begin(), options_.end());
   auto pipe = sys::pipe();
   auto log = sys::open(data_dir_ + "/server.log", O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -294,6 +294,11 @@ ServerProcess::Output ServerProcess::cli(const std::vector<std::string>& words,
                                          const std::string& input) {
   std::vector<std::string> argv{program(), "--data-dir", data_dir_};
   argv.insert(argv.end(), words.begin(), words.end());
+  return run(argv, input);
+}
+
+ServerProcess::Output ServerProcess::run(const std::vector<std::string>& argv,
+                                         const std::string& input) {
   const std::string base = data_dir_ + "/cli-" + sys::random_hex(4);
   (void)sys::swap_file(base + ".in", input);
   auto in = sys::open(base + ".in", O_RDONLY);

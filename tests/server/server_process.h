@@ -35,6 +35,8 @@ class ServerProcess {
 
   // More options for the next start, as "--pool-most=0".
   void set_options(std::vector<std::string> options) { options_ = std::move(options); }
+  // Instead of a free port of 127.0.0.1.
+  void set_listen(std::string address) { listen_ = std::move(address); }
   // FIREBREAK_FAULT of the next start only.
   void crash_at(std::string point) { fault_ = std::move(point); }
   // Returns when it listens; false when it ended before.
@@ -70,6 +72,8 @@ class ServerProcess {
     std::string err;
   };
   Output cli(const std::vector<std::string>& words, const std::string& input = "");
+  // Any other program.
+  Output run(const std::vector<std::string>& argv, const std::string& input = "");
   static std::string program();
 
   const std::string& data_dir() const { return data_dir_; }
@@ -84,6 +88,7 @@ class ServerProcess {
 
   std::string data_dir_;
   std::string cgroup_;
+  std::string listen_ = "127.0.0.1:0";
   std::vector<std::string> options_;
   std::string fault_;
   std::string url_;

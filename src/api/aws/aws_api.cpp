@@ -29,6 +29,10 @@ bool is_hash(std::string_view text) {
   return text.size() == 64 && from_hex(text).has_value();
 }
 
+AwsError ended_session() {
+  return {AuthFailure::ended_session, "The security token included in the request is expired"};
+}
+
 }  // namespace
 
 void AwsApi::add(const std::string& name, std::unique_ptr<AwsService> service) {
@@ -74,8 +78,7 @@ net::Task<AwsResult<>> AwsApi::admit(AwsService& service, const wire::SigV4Reque
   if (!signer) {
     co_return std::unexpected(
         signer.error().code == Code::denied
-            ? AwsError(AuthFailure::ended_session,
-                       "The security token included in the request is expired")
+            ? ended_session()
             : AwsError(AuthFailure::unknown_key,
                        "The security token included in the request is invalid."));
   }
@@ -102,6 +105,11 @@ net::Task<AwsResult<>> AwsApi::admit(AwsService& service, const wire::SigV4Reque
   if (!checked) co_return std::unexpected(refused(checked.error()));
   call.signing_key = wire::sigv4_signing_key(signer->secret, call.claim);
   call.caller = std::move(signer->caller);
+  if (call.caller.session) {
+    auto role = roles_.admit(call.caller);
+    if (!role) co_return std::unexpected(ended_session());
+    call.role = *std::move(role);
+  }
   co_return AwsResult<>();
 }
 
@@ -113,6 +121,7 @@ net::Task<void> AwsApi::handle(net::HttpExchange& exchange, net::Target target) 
   AwsCall call{.exchange = exchange,
                .target = std::move(target),
                .caller = {},
+               .role = nullptr,
                .claim = claim ? *claim : wire::SigV4Claim{},
                .signing_key = {},
                .request_id = core::new_uuid(),

@@ -14,8 +14,9 @@ namespace firebreak::api {
 
 class AwsApi {
  public:
-  AwsApi(control::KeyRing& keys, const core::Clock& clock, obs::Log& log, obs::Metrics& metrics)
-      : keys_(keys), clock_(clock), log_(log), metrics_(metrics) {}
+  AwsApi(control::KeyRing& keys, control::Roles& roles, const core::Clock& clock, obs::Log& log,
+         obs::Metrics& metrics)
+      : keys_(keys), roles_(roles), clock_(clock), log_(log), metrics_(metrics) {}
 
   // By the service's name in the scope of a signature: "lambda", "s3".
   void add(const std::string& name, std::unique_ptr<AwsService> service);
@@ -32,6 +33,7 @@ class AwsApi {
   net::Task<AwsResult<>> read_body(AwsService& service, AwsCall& call);
 
   control::KeyRing& keys_;
+  control::Roles& roles_;
   const core::Clock& clock_;
   obs::Log& log_;
   obs::Metrics& metrics_;

@@ -19,6 +19,36 @@ std::tm utc(core::Time time) {
 
 }  // namespace
 
+std::string AwsCall::caller_arn() const {
+  if (caller.session)
+    return "arn:aws:sts::" + tenant().str() + ":assumed-role/" + caller.session->role + "/" +
+           caller.session->name;
+  return "arn:aws:iam::" + tenant().str() + ":user/" +
+         (caller.key.name.empty() ? caller.key.id.str() : caller.key.name);
+}
+
+AwsError AwsCall::denied(std::string_view action, std::string_view resource,
+                         core::RoleVerdict verdict) const {
+  return Error{
+      Code::denied,
+      fmt::format(
+          "User: {} is not authorized to perform: {} on resource: {}{}", caller_arn(), action,
+          resource,
+          verdict == core::RoleVerdict::denied
+              ? " with an explicit deny in an identity-based policy"
+              : fmt::format(" because no identity-based policy allows the {} action", action)),
+      {}};
+}
+
+AwsResult<> AwsCall::allow(std::string_view action, std::string_view resource,
+                           std::optional<std::string_view> prefix) const {
+  if (!caller.session) return {};
+  const core::RoleVerdict verdict =
+      role ? core::decide(role->policy, {action, resource, prefix}) : core::RoleVerdict::denied;
+  if (verdict == core::RoleVerdict::allowed) return {};
+  return std::unexpected(denied(action, resource, verdict));
+}
+
 std::string http_date(core::Time time) {
   constexpr std::array kDays{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
   constexpr std::array kMonths{"Jan", "Feb", "Mar", "Apr", "May", "Jun",

@@ -7,6 +7,7 @@
 
 #include "api/aws/aws_error.h"
 #include "control/key_ring.h"
+#include "control/roles.h"
 #include "net/http.h"
 #include "wire/sigv4.h"
 
@@ -16,6 +17,7 @@ struct AwsCall {
   net::HttpExchange& exchange;
   net::Target target;
   control::Caller caller;
+  control::RolePtr role;  // of a caller with short-lived credentials
   wire::SigV4Claim claim;
   std::string signing_key;  // for signatures inside the body
   std::string request_id;
@@ -27,6 +29,14 @@ struct AwsCall {
   std::string_view header(std::string_view name) const {
     return wire::find_header(exchange.request().headers, name);
   }
+
+  // "arn:aws:iam::ACCOUNT:user/NAME", "arn:aws:sts::ACCOUNT:assumed-role/ROLE/SESSION".
+  std::string caller_arn() const;
+  // A tenant's key may do everything with what is the tenant's; a session what its role allows.
+  AwsResult<> allow(std::string_view action, std::string_view resource,
+                    std::optional<std::string_view> prefix = std::nullopt) const;
+  AwsError denied(std::string_view action, std::string_view resource,
+                  core::RoleVerdict verdict) const;
 };
 
 struct AwsReply {

@@ -198,6 +198,7 @@ net::Task<AwsResult<std::optional<OrderedImage>>> LambdaApi::find_replay(Input& 
 
 LambdaApi::Answer LambdaApi::create_image(Input& in) {
   FB_CO_TRY_ASSIGN(ImageOrder order, read_order(in));
+  FB_CO_TRY(allow_order(in, order));
   FB_CO_TRY(co_await check_egress(in, order.egress));
   const std::string hash = wire::sha256_hex(lambda::canonical_json(in.body));
   FB_CO_TRY_ASSIGN(std::optional<OrderedImage> ordered, co_await find_replay(in, hash));
@@ -222,6 +223,7 @@ LambdaApi::Answer LambdaApi::update_image(Input& in) {
   FB_CO_TRY_ASSIGN(const core::Image image,
                    co_await find_image(in, in.text("imageIdentifier"), false));
   FB_CO_TRY_ASSIGN(ImageOrder order, read_order(in));
+  FB_CO_TRY(allow_order(in, order));
   FB_CO_TRY(co_await check_egress(in, order.egress));
   order.name = image.name;
   const std::string hash = wire::sha256_hex(lambda::canonical_json(in.body));

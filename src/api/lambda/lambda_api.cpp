@@ -230,7 +230,11 @@ net::Task<AwsResult<>> LambdaApi::handle(AwsCall& call) {
              .operation = operation,
              .place = {call.region(), call.tenant().str()},
              .body = *std::move(answer)};
-    answer = co_await (this->*handler_of(operation.name))(in);
+    if (auto allowed = co_await authorize(in); !allowed) {
+      answer = std::unexpected(allowed.error());
+    } else {
+      answer = co_await (this->*handler_of(operation.name))(in);
+    }
     if (!answer) name_resource(in, answer.error());
   }
   if (!answer) {

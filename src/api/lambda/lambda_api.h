@@ -107,6 +107,18 @@ class LambdaApi final : public AwsService {
   static void name_resource(const Input& in, AwsError& error);
   AwsResult<> throttle(const AwsCall& call, const lambda::Operation& operation);
 
+  // permissions
+  net::Task<AwsResult<>> authorize(Input& in);
+  net::Task<AwsResult<std::string>> resource_of(Input& in);
+  static AwsResult<> allow_connectors(const Input& in, const std::vector<std::string>& names);
+  static AwsResult<> allow_order(const Input& in, const ImageOrder& order);
+  // With the connectors it will have.
+  static AwsResult<> allow_run(const Input& in, std::vector<std::string> ingress,
+                               std::string egress);
+  // The name of the role that the request names; empty when it names none.
+  AwsResult<std::string> execution_role(const Input& in) const;
+  net::Task<AwsResult<bool>> has_managed_image(core::Microvm microvm);
+
   // microVMs
   Answer run_microvm(Input& in);
   Answer get_microvm(Input& in);

@@ -71,6 +71,13 @@ json::object kept(const std::string& config) {
   return found != nullptr && found->is_object() ? found->as_object() : json::object();
 }
 
+std::optional<bool> kept_managed(const core::Microvm& microvm) {
+  const json::object known = kept(microvm.config);
+  const json::value* managed = known.if_contains("managedImage");
+  if (managed == nullptr || !managed->is_bool()) return std::nullopt;
+  return managed->as_bool();
+}
+
 std::string canonical_json(const json::object& input) {
   json::object copy = input;
   copy.erase("clientToken");

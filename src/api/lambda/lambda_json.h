@@ -2,6 +2,7 @@
 // thread.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "api/lambda/names.h"
@@ -12,6 +13,9 @@ namespace firebreak::api::lambda {
 // Member "lambda" of a record's config: what this façade was told and only tells again. Empty when
 // the record was made elsewhere.
 json::object kept(const std::string& config);
+
+// Whether its image is the system's: kept since it was run here; nullopt for one run elsewhere.
+std::optional<bool> kept_managed(const core::Microvm& microvm);
 
 // The same text for the same request, whatever the order of its members; without clientToken.
 std::string canonical_json(const json::object& input);

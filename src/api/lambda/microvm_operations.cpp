@@ -42,16 +42,8 @@ core::IdlePolicy no_idle() {
           .rule = core::IdleRule::traffic};
 }
 
-// Whether its image is the system's: kept since it was run here; nullopt for one run elsewhere.
-std::optional<bool> kept_managed(const core::Microvm& microvm) {
-  const json::object kept = lambda::kept(microvm.config);
-  const json::value* managed = kept.if_contains("managedImage");
-  if (managed == nullptr || !managed->is_bool()) return std::nullopt;
-  return managed->as_bool();
-}
-
 Result<bool> is_managed(store::Store& store, const core::Microvm& microvm) {
-  if (const auto kept = kept_managed(microvm)) return *kept;
+  if (const auto kept = lambda::kept_managed(microvm)) return *kept;
   FB_TRY_ASSIGN(const auto image, store.find_image(core::kSystemTenant, microvm.image));
   return image.has_value();
 }
@@ -73,6 +65,8 @@ json::object LambdaApi::microvm_json(const lambda::Place& place, const core::Mic
   const json::object kept = lambda::kept(microvm.config);
   if (const json::value* role = kept.if_contains("executionRoleArn"))
     out["executionRoleArn"] = *role;
+  else if (!microvm.role.empty())
+    out["executionRoleArn"] = core::role_arn(microvm.tenant, microvm.role);
   if (microvm.idle && microvm.idle->max_idle.count() != 0)
     out["idlePolicy"] = lambda::idle_json(*microvm.idle);
   if (microvm.terminated) out["terminatedAt"] = epoch_seconds(*microvm.terminated);
@@ -159,6 +153,10 @@ LambdaApi::Answer LambdaApi::run_microvm(Input& in) {
   control::LaunchRequest request;
   if (const std::vector<std::string> named = names_in(config, "egress"); !named.empty())
     request.egress = named.front();
+  const std::string inherited =
+      version.egress.empty() ? in.call.caller.tenant.egress.run_default : version.egress;
+  FB_CO_TRY(allow_run(in, names_in(config, "ingress"), request.egress.value_or(inherited)));
+  FB_CO_TRY_ASSIGN(request.role, execution_role(in));
   request.image = image.id.str();
   request.version = version.number;
   const json::object* idle = in.object("idlePolicy");
@@ -182,14 +180,8 @@ LambdaApi::Answer LambdaApi::run_microvm(Input& in) {
 LambdaApi::Answer LambdaApi::get_microvm(Input& in) {
   FB_CO_TRY_ASSIGN(const core::Microvm microvm,
                    co_await parts_.supervisor.get(in.tenant(), in.microvm()));
-  // Clients poll this: mostly no store is asked.
-  std::optional<bool> managed = kept_managed(microvm);
-  if (!managed) {
-    FB_CO_TRY_ASSIGN(managed, co_await db().run([&microvm](store::Store& store) {
-      return is_managed(store, microvm);
-    }));
-  }
-  co_return microvm_json(in.place, microvm, *managed);
+  FB_CO_TRY_ASSIGN(const bool managed, co_await has_managed_image(microvm));
+  co_return microvm_json(in.place, microvm, managed);
 }
 
 LambdaApi::Answer LambdaApi::list_microvms(Input& in) {

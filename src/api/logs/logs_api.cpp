@@ -26,6 +26,8 @@ AwsErrorName name_of(const AwsError& error) {
       return {"InvalidParameterException", 400};
     case Code::not_found:
       return {"ResourceNotFoundException", 400};
+    case Code::denied:
+      return {"AccessDeniedException", 400};
     default:
       return {"ServiceUnavailableException", 500};
   }
@@ -54,6 +56,16 @@ AwsResult<std::optional<std::pair<char, std::size_t>>> read_token(const std::str
   if (!position || (token[0] != 'f' && token[0] != 'b'))
     return invalid("The specified nextToken is invalid.");
   return std::pair(token[0], static_cast<std::size_t>(*position));
+}
+
+std::string group_of(const json::object& input) {
+  std::string name = text_of(input, "logGroupName");
+  if (!name.empty()) return name;
+  const std::string arn = text_of(input, "logGroupIdentifier");
+  const auto at = arn.find(":log-group:");
+  name = at == std::string::npos ? arn : arn.substr(at + 11);
+  if (name.ends_with(":*")) name.resize(name.size() - 2);
+  return name;
 }
 
 std::string group_arn(const AwsCall& call, const std::string& group) {
@@ -124,12 +136,7 @@ Result<std::vector<LogEvent>> LogsApi::events_of(const LogStream& stream) const 
 
 net::Task<AwsResult<std::map<std::string, LogStream>>> LogsApi::group(core::TenantId tenant,
                                                                       const json::object& input) {
-  std::string name = text_of(input, "logGroupName");
-  if (const std::string arn = text_of(input, "logGroupIdentifier"); name.empty()) {
-    const auto at = arn.find(":log-group:");
-    name = at == std::string::npos ? arn : arn.substr(at + 11);
-    if (name.ends_with(":*")) name.resize(name.size() - 2);
-  }
+  const std::string name = group_of(input);
   FB_CO_TRY_ASSIGN(auto groups, co_await streams(tenant));
   auto found = groups.find(name);
   if (found == groups.end())
@@ -264,6 +271,11 @@ net::Task<AwsResult<>> LogsApi::handle(AwsCall& call) {
   action.remove_prefix(kPrefix.size());
   FB_CO_TRY_ASSIGN(const json::object input,
                    parse_json_object(call.body.empty() ? "{}" : call.body));
+  // Groups are named with their streams, as on AWS: a policy for NAME:* covers both.
+  const std::string of_group = action == "DescribeLogGroups" ? "" : group_of(input);
+  const std::string of_stream = action == "GetLogEvents" ? text_of(input, "logStreamName") : "";
+  FB_CO_TRY(call.allow("logs:" + std::string(action),
+                       group_arn(call, of_group) + ":log-stream:" + of_stream));
   AwsResult<json::object> answer = json::object();
   if (action == "DescribeLogGroups") {
     answer = co_await describe_groups(call, input);

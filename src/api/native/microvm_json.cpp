@@ -55,6 +55,7 @@ json::object to_json(const core::Microvm& m, const ingress::EndpointAddress& end
   };
   if (!m.state_reason.empty()) object["stateReason"] = m.state_reason;
   if (!m.parent.empty()) object["parent"] = m.parent.str();
+  if (!m.role.empty()) object["role"] = m.role;
   return object;
 }
 
@@ -99,7 +100,7 @@ Result<core::IdlePolicy> parse_idle(const json::object& object, std::string path
 
 Result<control::LaunchRequest> parse_launch(const json::object& body) {
   FB_TRY(check_known(body, {"image", "version", "idle", "maxDurationSeconds", "payload", "tags",
-                            "clientToken", "egress"}));
+                            "clientToken", "egress", "role"}));
   JsonReader reader(body);
   control::LaunchRequest request;
   request.image = reader.string("image");
@@ -127,6 +128,7 @@ Result<control::LaunchRequest> parse_launch(const json::object& body) {
       reader.reject("tags", "have keys of 1 to 128 and values of at most 256 bytes");
   }
   if (reader.has("egress")) request.egress = reader.string("egress");
+  request.role = reader.string_or("role", "");
   request.client_token = reader.string_or("clientToken", "");
   if (request.client_token.size() > 128) reader.reject("clientToken", "has at most 128 bytes");
   const json::object* idle = reader.object("idle", false);

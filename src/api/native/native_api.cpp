@@ -31,6 +31,7 @@ NativeApi::NativeApi(control::Supervisor& supervisor, control::KeyRing& keys,
   add_tenant_routes();
   add_history_routes();
   add_egress_routes();
+  add_role_routes();
 }
 
 json::object NativeApi::openapi() const {

@@ -42,6 +42,7 @@ class NativeApi {
   void add_tenant_routes();
   void add_history_routes();
   void add_egress_routes();
+  void add_role_routes();
 
   control::Supervisor& supervisor_;
   control::KeyRing& keys_;

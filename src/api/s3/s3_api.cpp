@@ -99,6 +99,14 @@ std::string listing_xml(const std::string& bucket, const object::ObjectStore::Qu
   return body + "</ListBucketResult>";
 }
 
+std::string bucket_arn(const std::string& bucket) {
+  return "arn:aws:s3:::" + bucket;
+}
+
+std::string object_arn(const std::string& bucket, const std::string& key) {
+  return bucket_arn(bucket) + "/" + key;
+}
+
 // What is asked for beyond what is served must not look as if it were done.
 AwsResult<> check_headers(const AwsCall& call) {
   for (const wire::HeaderField& field : call.exchange.request().headers) {
@@ -165,6 +173,28 @@ net::Task<AwsResult<>> S3Api::handle(AwsCall& call) {
   co_return co_await on_object(call, std::move(place));
 }
 
+AwsResult<> S3Api::allow_on_bucket(const AwsCall& call, const std::string& bucket) {
+  const std::string& method = call.exchange.request().method;
+  const std::string arn = bucket_arn(bucket);
+  if (method == "PUT") return call.allow("s3:CreateBucket", arn);
+  if (method == "DELETE") return call.allow("s3:DeleteBucket", arn);
+  if (method == "HEAD") return call.allow("s3:ListBucket", arn);
+  if (call.target.has_query("location")) return call.allow("s3:GetBucketLocation", arn);
+  return call.allow("s3:ListBucket", arn, call.target.query_value("prefix"));
+}
+
+// Parts of an object are written by whoever may write the object.
+AwsResult<> S3Api::allow_on_object(const AwsCall& call, const Place& place) {
+  const std::string& method = call.exchange.request().method;
+  const bool upload = call.target.has_query("uploadId");
+  const std::string arn = object_arn(place.bucket, place.key);
+  if (method == "GET" && upload) return call.allow("s3:ListMultipartUploadParts", arn);
+  if (method == "GET" || method == "HEAD") return call.allow("s3:GetObject", arn);
+  if (method == "DELETE" && upload) return call.allow("s3:AbortMultipartUpload", arn);
+  if (method == "DELETE") return call.allow("s3:DeleteObject", arn);
+  return call.allow("s3:PutObject", arn);
+}
+
 S3Api::Done S3Api::on_bucket(AwsCall& call, Place place) {
   const std::string& method = call.exchange.request().method;
   const net::Target& target = call.target;
@@ -181,10 +211,12 @@ S3Api::Done S3Api::on_bucket(AwsCall& call, Place place) {
                              name);
     }
   }
-  if (method == "PUT") co_return co_await create_bucket(call, std::move(place));
-  if (method == "DELETE") co_return co_await delete_bucket(call, std::move(place));
+  // Decided for each object.
   if (method == "POST" && target.has_query("delete"))
     co_return co_await delete_objects(call, std::move(place));
+  FB_CO_TRY(allow_on_bucket(call, place.bucket));
+  if (method == "PUT") co_return co_await create_bucket(call, std::move(place));
+  if (method == "DELETE") co_return co_await delete_bucket(call, std::move(place));
   if (!objects_.bucket(call.tenant(), place.bucket))
     co_return refuse("NoSuchBucket", 404, "The specified bucket does not exist");
   if (method == "HEAD") {
@@ -219,6 +251,7 @@ S3Api::Done S3Api::on_object(AwsCall& call, Place place) {
   }
   if (auto good = object::check_key(place.key); !good)
     co_return refuse("KeyTooLongError", 400, good.error().message);
+  FB_CO_TRY(allow_on_object(call, place));
   if (method == "GET" && upload) co_return co_await list_parts(call, std::move(place));
   if (method == "GET" || method == "HEAD")
     co_return co_await get_object(call, std::move(place), method == "HEAD");
@@ -236,6 +269,7 @@ S3Api::Done S3Api::on_object(AwsCall& call, Place place) {
 // ----------------------------------------------------------------------------------------- buckets
 
 S3Api::Done S3Api::list_buckets(AwsCall& call) {
+  FB_CO_TRY(call.allow("s3:ListAllMyBuckets", bucket_arn("*")));
   std::string body =
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListAllMyBucketsResult xmlns=\"" +
       std::string(kNamespace) + "\"><Owner><ID>" + call.tenant().str() + "</ID></Owner><Buckets>";
@@ -316,6 +350,11 @@ S3Api::Done S3Api::delete_objects(AwsCall& call, Place place) {
   for (const wire::XmlElement& each : root->children) {
     if (each.name != "Object") continue;
     const std::string key = each.child_text("Key");
+    if (auto may = call.allow("s3:DeleteObject", object_arn(place.bucket, key)); !may) {
+      body += "<Error><Key>" + xml_escape(key) + "</Key><Code>AccessDenied</Code><Message>" +
+              xml_escape(may.error().error.message) + "</Message></Error>";
+      continue;
+    }
     auto gone = co_await blocking([&] { return objects_.remove(tenant, place.bucket, key); });
     if (!gone) {
       body += "<Error><Key>" + xml_escape(key) + "</Key><Code>InternalError</Code><Message>" +

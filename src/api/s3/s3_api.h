@@ -30,6 +30,9 @@ class S3Api final : public AwsService {
   };
   using Done = net::Task<AwsResult<>>;
 
+  // What a caller with a role needs to be allowed.
+  static AwsResult<> allow_on_bucket(const AwsCall& call, const std::string& bucket);
+  static AwsResult<> allow_on_object(const AwsCall& call, const Place& place);
   Done on_bucket(AwsCall& call, Place place);
   Done on_object(AwsCall& call, Place place);
 

@@ -31,16 +31,9 @@ AwsErrorName name_of(const AwsError& error) {
         return {"ExpiredToken", 403};
     }
   }
+  if (error.error.code == Code::denied) return {"AccessDenied", 403};
   return error.error.code == Code::invalid ? AwsErrorName{"ValidationError", 400}
                                            : AwsErrorName{"InternalFailure", 500};
-}
-
-std::string caller_arn(const AwsCall& call) {
-  const std::string account = call.tenant().str();
-  if (!call.caller.session.empty())
-    return "arn:aws:sts::" + account + ":assumed-role/" + call.caller.session;
-  return "arn:aws:iam::" + account + ":user/" +
-         (call.caller.key.name.empty() ? call.caller.key.id.str() : call.caller.key.name);
 }
 
 std::string answer(std::string_view action, const std::string& result, const std::string& id) {
@@ -63,20 +56,21 @@ bool is_session_name(std::string_view text) {
 
 }  // namespace
 
-// The session may do what its caller may: roles carry no rights of their own.
 AwsResult<std::string> StsApi::assume_role(const AwsCall& call, const Form& form) const {
   const auto value = [&form](const char* name) {
     const auto at = form.find(name);
     return at == form.end() ? std::string() : at->second;
   };
-  const std::string role = value("RoleArn");
-  const std::string prefix = "arn:aws:iam::" + call.tenant().str() + ":role/";
-  if (!role.starts_with("arn:aws:iam::") || !role.contains(":role/"))
-    return invalid(role + " is invalid");
-  if (!role.starts_with(prefix) || role.size() == prefix.size())
-    return refuse("AccessDenied", 403,
-                  "User: " + caller_arn(call) +
-                      " is not authorized to perform: sts:AssumeRole on resource: " + role);
+  const std::string arn = value("RoleArn");
+  if (!arn.starts_with("arn:aws:iam::") || !arn.contains(":role/"))
+    return invalid(arn + " is invalid");
+  FB_TRY(call.allow("sts:AssumeRole", arn));
+  // Whether a foreign role exists is not told.
+  const auto named = core::parse_role_arn(arn);
+  const control::RolePtr role =
+      named && named->tenant == call.tenant() ? roles_.find(call.tenant(), named->name) : nullptr;
+  if (!role)
+    return std::unexpected(call.denied("sts:AssumeRole", arn, core::RoleVerdict::not_allowed));
   const std::string session = value("RoleSessionName");
   if (!is_session_name(session))
     return invalid(
@@ -88,23 +82,29 @@ AwsResult<std::string> StsApi::assume_role(const AwsCall& call, const Form& form
           "Session policies are not supported: the session would have more rights than "
           "you asked for");
   }
+  // A role that takes another one keeps it for an hour at most.
+  const std::uint64_t most = call.caller.session ? 3600 : 43200;
   const std::string asked = value("DurationSeconds");
   const auto seconds = asked.empty() ? std::optional<std::uint64_t>(3600) : parse_u64(asked);
-  if (!seconds || *seconds < 900 || *seconds > 43200)
+  if (!seconds || *seconds < 900 || *seconds > most)
     return invalid(
         "1 validation error detected: Value at 'durationSeconds' failed to satisfy constraint: "
-        "Member must have value between 900 and 43200");
-  // A path in front of the role's name is not part of the session's name.
-  const std::string name = role.substr(role.rfind('/') + 1);
+        "Member must have value between 900 and " +
+        std::to_string(most));
+  const control::Session made{
+      .role = role->name,
+      .role_id = role->id,
+      .name = session,
+      .microvm = call.caller.session ? call.caller.session->microvm : core::MicrovmId()};
   FB_TRY_ASSIGN(const control::SessionKey key,
-                keys_.issue_session(call.caller, name, session,
+                keys_.issue_session(call.tenant(), call.caller.key.id, made,
                                     core::Seconds(static_cast<std::int64_t>(*seconds))));
   return "<Credentials>" + element("AccessKeyId", key.access_key_id) +
          element("SecretAccessKey", key.secret_access_key) + element("SessionToken", key.token) +
          element("Expiration", iso_date(key.expires)) + "</Credentials><AssumedRoleUser>" +
-         element("AssumedRoleId", key.access_key_id + ":" + session) +
-         element("Arn",
-                 "arn:aws:sts::" + call.tenant().str() + ":assumed-role/" + name + "/" + session) +
+         element("AssumedRoleId", role->id + ":" + session) +
+         element("Arn", "arn:aws:sts::" + call.tenant().str() + ":assumed-role/" + role->name +
+                            "/" + session) +
          "</AssumedRoleUser>";
 }
 
@@ -117,7 +117,10 @@ net::Task<AwsResult<>> StsApi::handle(AwsCall& call) {
   const std::string action = form["Action"];
   AwsResult<std::string> result = std::string();
   if (action == "GetCallerIdentity") {
-    result = element("Arn", caller_arn(call)) + element("UserId", call.caller.key.id.str()) +
+    const auto& role_session = call.caller.session;
+    result = element("Arn", call.caller_arn()) +
+             element("UserId", role_session ? role_session->role_id + ":" + role_session->name
+                                            : call.caller.key.id.str()) +
              element("Account", call.tenant().str());
   } else if (action == "AssumeRole") {
     result = assume_role(call, form);

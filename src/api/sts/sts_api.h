@@ -11,7 +11,7 @@ namespace firebreak::api {
 
 class StsApi final : public AwsService {
  public:
-  explicit StsApi(control::KeyRing& keys) : keys_(keys) {}
+  StsApi(control::KeyRing& keys, control::Roles& roles) : keys_(keys), roles_(roles) {}
 
   net::Task<AwsResult<>> handle(AwsCall& call) override;
   AwsReply render(const AwsError& error, const std::string& request_id) const override;
@@ -22,6 +22,7 @@ class StsApi final : public AwsService {
   AwsResult<std::string> assume_role(const AwsCall& call, const Form& form) const;
 
   control::KeyRing& keys_;
+  control::Roles& roles_;
 };
 
 }  // namespace firebreak::api

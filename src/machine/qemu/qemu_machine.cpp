@@ -101,7 +101,8 @@ net::Task<Result<>> QemuMachine::wake(const Identity& identity, Deadline deadlin
   AgentClient::Wake wake{.hostname = identity.hostname,
                          .machine_id = identity.machine_id,
                          .generation = identity.generation,
-                         .network = identity.network};
+                         .network = identity.network,
+                         .metadata = identity.metadata};
   deps_.host.faults().reach("wake");
   FB_CO_TRY(co_await agent_.wake(wake, deadline));
   deps_.host.faults().reach("woken");

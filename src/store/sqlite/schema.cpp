@@ -182,8 +182,22 @@ CREATE INDEX access_tokens_by_expiry ON access_tokens (expires);
 CREATE INDEX access_tokens_revoked ON access_tokens (expires) WHERE revoked IS NOT NULL;
 )sql";
 
+constexpr std::string_view kRoles = R"sql(
+ALTER TABLE microvms ADD COLUMN role TEXT NOT NULL DEFAULT '';
+
+CREATE TABLE roles (
+  tenant TEXT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  id TEXT NOT NULL UNIQUE,
+  policy TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+)sql";
+
 constexpr std::array kMigrations{Migration{"first", kFirst}, Migration{"egress", kEgress},
-                                 Migration{"access tokens", kAccessTokens}};
+                                 Migration{"access tokens", kAccessTokens},
+                                 Migration{"roles", kRoles}};
 
 constexpr std::string_view kJournal = R"sql(
 CREATE TABLE schema_migrations (

@@ -38,6 +38,11 @@ class SqliteStore final : public Store {
   Result<std::vector<core::Key>> list_keys(const core::TenantId& tenant) override;
   Result<> revoke_key(const core::TenantId& tenant, const core::KeyId& id, core::Time at) override;
 
+  // sqlite_roles.cpp
+  Result<core::Role> put_role(const core::TenantId& tenant, const core::Role& role) override;
+  Result<std::vector<core::Role>> list_roles(const core::TenantId& tenant) override;
+  Result<> remove_role(const core::TenantId& tenant, const std::string& name) override;
+
   // sqlite_images.cpp
   Result<> create_image(const core::Image& image) override;
   Result<std::optional<core::Image>> find_image(const core::TenantId& tenant,

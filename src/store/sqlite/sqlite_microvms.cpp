@@ -55,6 +55,7 @@ Result<core::Microvm> read_microvm(Statement& row) {
   microvm.terminated = row.optional_time();
   microvm.revision = row.u64();
   microvm.egress = row.text();
+  microvm.role = row.text();
   return microvm;
 }
 
@@ -80,14 +81,15 @@ Result<> insert_microvm(Connection& db, const core::Microvm& vm) {
       db.run("INSERT INTO microvms (id, tenant, endpoint, image, image_name, image_version, "
              "memory_mib, state, intent, state_reason, idle_max, idle_suspended, idle_resume, "
              "idle_rule, max_duration, payload, generation, parent, client_token, request_hash, "
-             "tags, config, started, state_since, suspended_at, terminated, revision, egress) "
-             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-             "?, ?, ?)",
+             "tags, config, started, state_since, suspended_at, terminated, revision, egress, "
+             "role) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+             "?, ?, ?, ?, ?, ?)",
              vm.id, vm.tenant, vm.endpoint, vm.image, vm.image_name, vm.image_version,
              vm.memory_mib, core::to_string(vm.state), core::to_string(vm.intent), vm.state_reason,
              idle.max, idle.suspended, idle.resume, idle.rule, vm.max_duration, vm.payload,
              vm.generation, vm.parent, vm.client_token, vm.request_hash, tags, vm.config,
-             vm.started, vm.state_since, vm.suspended_at, vm.terminated, vm.revision, vm.egress),
+             vm.started, vm.state_since, vm.suspended_at, vm.terminated, vm.revision, vm.egress,
+             vm.role),
       "microVM " + vm.id.str());
 }
 

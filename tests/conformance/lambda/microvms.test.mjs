@@ -113,11 +113,9 @@ test('connectors are shown as they are in effect', async () => {
   const arn = (name) => `arn:aws:lambda:eu-local-1:aws:network-connector:aws-network-connector:${name}`;
   const made = await run({
     ingressNetworkConnectors: [arn('HTTP_INGRESS'), arn('SHELL_INGRESS')], egressNetworkConnectors: [arn('NO_EGRESS')],
-    executionRoleArn: 'arn:aws:iam::123456789012:role/runner',
   });
   assert.deepEqual(made.ingressNetworkConnectors, [arn('HTTP_INGRESS'), arn('SHELL_INGRESS')]);
   assert.deepEqual(made.egressNetworkConnectors, [arn('NO_EGRESS')]);
-  assert.equal(made.executionRoleArn, 'arn:aws:iam::123456789012:role/runner');
   await send('TerminateMicrovm', { microvmIdentifier: made.microvmId });
 });
 

@@ -14,6 +14,7 @@ before(async () => {
 });
 after(() => server?.stop());
 
+const everything = { policy: { Statement: [{ Effect: 'Allow', Action: '*', Resource: '*' }] } };
 const assume = (client, input = {}) => client.send(new sts.AssumeRoleCommand({
   RoleArn: `arn:aws:iam::${server.account}:role/path/deployer`, RoleSessionName: 'me', ...input,
 }));
@@ -31,6 +32,7 @@ test('who am I', async () => {
 test('a session works everywhere, until its key is revoked', async () => {
   const tenant = await server.tenant('sessions');
   const own = server.config({ credentials: tenant.credentials });
+  await server.native('PUT', '/v1/roles/deployer', everything, tenant.apiKey);
   const made = await assume(new sts.STSClient(own), { RoleArn: `arn:aws:iam::${tenant.account}:role/deployer`, DurationSeconds: 900 });
   assert.equal(made.AssumedRoleUser.Arn, `arn:aws:sts::${tenant.account}:assumed-role/deployer/me`);
   const { AccessKeyId, SecretAccessKey, SessionToken, Expiration } = made.Credentials;
@@ -53,6 +55,8 @@ test('a session works everywhere, until its key is revoked', async () => {
 
 test('roles of others, wrong names and narrowing are refused', async () => {
   const client = new sts.STSClient(server.config());
+  await assert.rejects(assume(client), { name: 'AccessDenied' });  // not yet there
+  await server.native('PUT', '/v1/roles/deployer', everything);
   await assert.rejects(assume(client, { RoleArn: 'arn:aws:iam::999999999999:role/other-role' }), { name: 'AccessDenied' });
   await assert.rejects(assume(client, { RoleSessionName: 'a b' }), { name: 'ValidationError' });
   await assert.rejects(assume(client, { DurationSeconds: 60 }), { name: 'ValidationError' });
