@@ -10,6 +10,7 @@
 
 #include "base/sys.h"
 #include "bench/api_bench.h"
+#include "bench/build_bench.h"
 #include "bench/commands.h"
 #include "bench/endpoint_bench.h"
 #include "bench/engine_bench.h"
@@ -60,6 +61,7 @@ Task<Result<>> measure(Report& report, bool quick) {
   FB_CO_TRY(co_await bench_lifecycle(report, snapshot, "", quick ? 5 : 20));
   FB_CO_TRY(co_await bench_exec(report, snapshot, quick ? 5 : 30));
   FB_CO_TRY(bench_api(report, quick ? 5 : 20, quick ? 0 : 100));
+  FB_CO_TRY(bench_builds(report, quick ? 1 : 5));
   FB_CO_TRY(bench_endpoint(report, quick ? 5 : 20));
   FB_CO_TRY(bench_proxy(report, quick ? 5000 : 50000));
   if (quick) co_return Result<>();

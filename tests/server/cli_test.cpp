@@ -189,6 +189,23 @@ TEST_F(Cli, TheConfigurationFileIsRead) {
   EXPECT_EQ(second.status, 1);
 }
 
+TEST_F(Cli, RolesAreSetShownUsedAndRemoved) {
+  const std::string policy =
+      R"({"Statement":{"Effect":"Allow","Action":"s3:Get*","Resource":"*"}})";
+  const auto set = server->cli({"role", "set", "reader", "-"}, policy);
+  EXPECT_EQ(set.status, 0) << set.err;
+  EXPECT_THAT(server->cli({"role", "ls"}).out, HasSubstr(":role/reader"));
+  EXPECT_THAT(server->cli({"role", "show", "reader"}).out, HasSubstr("s3:Get*"));
+  const std::string with_role = trimmed(server->cli({"run", "python", "--role", "reader"}).out);
+  EXPECT_EQ(server->call("GET", "/v1/microvms/" + with_role).text_of("role"), "reader");
+  EXPECT_EQ(server->cli({"kill", with_role}).status, 0);
+  EXPECT_EQ(server->cli({"role", "rm", "reader"}).status, 0);
+  const auto none = server->cli({"run", "python", "--role", "reader"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_THAT(none.err, HasSubstr("firebreak role ls"));
+  EXPECT_EQ(server->cli({"role", "set", "reader", "-"}, "{}").status, 1);
+}
+
 TEST_F(Cli, SuspendForkKill) {
   const std::string vm = trimmed(server->cli({"run", "python"}).out);
   EXPECT_EQ(server->cli({"suspend", vm}).status, 0);

@@ -1,6 +1,7 @@
 // A program in a real guest with nothing but Debian's boto3: its credential chain finds the role's
 // keys in the metadata service, and it calls the API over its own network, as on AWS.
 #include <filesystem>
+#include <memory>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -39,6 +40,17 @@ print(told(lambda: ",".join(e["Key"] for e in s3.list_objects_v2(Bucket="shared"
 print(told(lambda: s3.list_objects_v2(Bucket="shared") and "listed"))
 )py";
 
+// Runs in the guest: prints the id of the key it finds.
+constexpr const char* kKeyId = R"py(
+import json, urllib.request
+def ask(path, method="GET", **headers):
+    request = urllib.request.Request("http://169.254.169.254/latest/" + path, method=method,
+        headers={"X-aws-ec2-metadata-" + name.replace("_", "-"): value for name, value in headers.items()})
+    return urllib.request.urlopen(request, timeout=20).read().decode()
+token = ask("api/token", "PUT", token_ttl_seconds="60")
+print(json.loads(ask("meta-data/iam/security-credentials/execution_role", token=token))["AccessKeyId"])
+)py";
+
 // The tenant's side: a bucket with two objects; afterwards what the guest wrote.
 constexpr const char* kOwner = R"py(
 import json, sys
@@ -64,28 +76,51 @@ FakeInternet* internet = nullptr;
 
 class GuestRolesTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    if (!fs::exists(std::string(kPackages) + "/boto3")) GTEST_SKIP() << "python3-boto3 is missing";
-    server_.set_listen(std::string(FakeInternet::kRelayed));
-    server_.set_options({FakeInternet::dns_option(), "--pool-most=1", "--tick-ms=100"});
-    ASSERT_TRUE(server_.start()) << server_.log();
-    ASSERT_TRUE(server_.wait_python()) << server_.log();
+  static void SetUpTestSuite() {
+    server_ = std::make_unique<ServerProcess>();
+    files_ = server_->data_dir() + "-files";
+    fs::create_directories(files_);
+    ASSERT_TRUE(sys::replace_file(files_ + "/roles.json",
+                                  "{\"everybodys\": " + std::string(kPolicy) + "}", 0600));
+    server_->set_listen(std::string(FakeInternet::kRelayed));
+    server_->set_options({FakeInternet::dns_option(), "--pool-most=1", "--tick-ms=100",
+                          "--roles=" + files_ + "/roles.json"});
+    ASSERT_TRUE(server_->start()) << server_->log();
+    ASSERT_TRUE(server_->wait_python()) << server_->log();
   }
-  void TearDown() override { fs::remove_all(files_); }
+  static void TearDownTestSuite() {
+    server_.reset();
+    fs::remove_all(files_);
+  }
 
-  int owner(const std::string& what) {
+  static int owner(const std::string& what) {
     return server_
-        .run({"/usr/bin/python3", "-W", "ignore", "-c", kOwner,
-              server_.data_dir() + "/credentials.json", server_.url(), what})
+        ->run({"/usr/bin/python3", "-W", "ignore", "-c", kOwner,
+               server_->data_dir() + "/credentials.json", server_->url(), what})
         .status;
   }
 
+  static std::string launch(const std::string& role, const std::string& egress) {
+    const Answer made =
+        server_->call("POST", "/v1/microvms",
+                      json::object{{"image", "python"}, {"egress", egress}, {"role", role}});
+    EXPECT_EQ(made.status, 201) << made.text << server_->log();
+    return made.text_of("id");
+  }
+  static Answer python(const std::string& id, const std::string& program,
+                       const std::string& argument = "") {
+    const json::array argv{"python3", "-W", "ignore", "-c", program, argument};
+    return server_->call("POST", "/v1/microvms/" + id + "/exec",
+                         json::object{{"argv", argv}, {"timeoutMs", 240'000}});
+  }
+
   // The packages, without the descriptions of services that nobody here calls.
-  void collect_packages() {
+  static void collect_packages() {
     const fs::path to = files_ + "/aws";
     fs::create_directories(to / "botocore/data");
     const auto all = fs::copy_options::recursive | fs::copy_options::overwrite_existing;
-    for (const char* name : {"boto3", "s3transfer", "jmespath", "dateutil", "urllib3", "six.py"})
+    for (const char* name : {"boto3", "s3transfer", "jmespath", "dateutil", "urllib3", "six.py",
+                             "requests", "certifi", "chardet", "charset_normalizer", "idna"})
       fs::copy(fs::path(kPackages) / name, to / name, all);
     for (const auto& entry : fs::directory_iterator(fs::path(kPackages) / "botocore")) {
       if (entry.path().filename() != "data")
@@ -98,38 +133,27 @@ class GuestRolesTest : public ::testing::Test {
     }
   }
 
-  ServerProcess server_;
-  std::string files_ = server_.data_dir() + "-packages";
+  static inline std::unique_ptr<ServerProcess> server_;
+  static inline std::string files_;
 };
 
 TEST_F(GuestRolesTest, AProgramWithTheStockCredentialChainReachesItsPrefixAndNothingElse) {
+  if (!fs::exists(std::string(kPackages) + "/boto3")) GTEST_SKIP() << "python3-boto3 is missing";
   ASSERT_EQ(owner("make"), 0);
-  ASSERT_EQ(server_.call("PUT", "/v1/roles/prefix", json::object{{"policy", json::parse(kPolicy)}})
-                .status,
-            200);
+  const json::object body{{"policy", json::parse(kPolicy)}};
+  ASSERT_EQ(server_->call("PUT", "/v1/roles/prefix", body).status, 200);
   const json::object rule{
       {"action", "allow"}, {"cidr", "203.0.113.40/32"}, {"ports", json::array{9000}}};
-  ASSERT_EQ(
-      server_.call("PUT", "/v1/egress-policies/api", json::object{{"rules", json::array{rule}}})
-          .status,
-      200);
-  const Answer made =
-      server_.call("POST", "/v1/microvms",
-                   json::object{{"image", "python"}, {"egress", "api"}, {"role", "prefix"}});
-  ASSERT_EQ(made.status, 201) << made.text << server_.log();
-  const std::string id = made.text_of("id");
+  const json::object policy{{"rules", json::array{rule}}};
+  ASSERT_EQ(server_->call("PUT", "/v1/egress-policies/api", policy).status, 200);
+  const std::string id = launch("prefix", "api");
   collect_packages();
-  const auto copied = server_.cli({"cp", files_ + "/aws", id + ":/opt/aws"});
+  const auto copied = server_->cli({"cp", files_ + "/aws", id + ":/opt/aws"});
   ASSERT_EQ(copied.status, 0) << copied.err;
-  const Answer ran =
-      server_.call("POST", "/v1/microvms/" + id + "/exec",
-                   json::object{{"argv", json::array{"python3", "-W", "ignore", "-c", kProgram,
-                                                     std::string(FakeInternet::kRelayUrl)}},
-                                {"timeoutMs", 240'000}});
-  const std::string account = json::parse(*sys::read_file(server_.data_dir() + "/credentials.json"))
-                                  .at("accountId")
-                                  .as_string()
-                                  .c_str();
+  const Answer ran = python(id, kProgram, std::string(FakeInternet::kRelayUrl));
+  const std::string account(json::parse(*sys::read_file(server_->data_dir() + "/credentials.json"))
+                                .at("accountId")
+                                .as_string());
   EXPECT_EQ(ran.text_of("stdout"), "arn:aws:sts::" + account + ":assumed-role/prefix/" + id +
                                        "\nhello\nwritten\nAccessDenied\nAccessDenied\n"
                                        "mine/given,mine/made\nAccessDenied\n")
@@ -137,9 +161,22 @@ TEST_F(GuestRolesTest, AProgramWithTheStockCredentialChainReachesItsPrefixAndNot
   EXPECT_EQ(owner("look"), 0);
   // What it asked of its metadata never left it.
   EXPECT_FALSE(internet->has_arrived("tcp 169.254.169.254"));
-  const Answer log = server_.call("GET", "/v1/microvms/" + id + "/egress");
+  const Answer log = server_->call("GET", "/v1/microvms/" + id + "/egress");
   EXPECT_THAT(log.text, testing::Not(HasSubstr("169.254.169.254")));
-  EXPECT_EQ(server_.call("DELETE", "/v1/microvms/" + id).status, 200);
+  EXPECT_EQ(server_->call("DELETE", "/v1/microvms/" + id).status, 200);
+}
+
+// Of a role that the operator has given to everybody.
+TEST_F(GuestRolesTest, ANewServerBringsNewCredentials) {
+  const std::string id = launch("everybodys", "NO_EGRESS");
+  const std::string before = python(id, kKeyId).text_of("stdout");
+  EXPECT_THAT(before, testing::StartsWith("ASIA"));
+  server_->kill_hard();
+  ASSERT_TRUE(server_->start()) << server_->log();
+  const std::string after = python(id, kKeyId).text_of("stdout");
+  EXPECT_THAT(after, testing::StartsWith("ASIA"));
+  EXPECT_NE(after, before);
+  EXPECT_EQ(server_->call("DELETE", "/v1/microvms/" + id).status, 200);
 }
 
 }  // namespace
