@@ -51,5 +51,9 @@ class Table:
                 left.append(difference)
         return left
 
+    def explainer(self, names, difference):
+        """The case with a row for it; empty: none."""
+        return next((name for name, pattern, _, _ in self.rows if name in names and pattern.match(difference)), "")
+
     def idle(self, case):
         return [text for name, _, text, _ in self.rows if name == case and (case, text) not in self.used]

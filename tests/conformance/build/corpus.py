@@ -15,8 +15,11 @@ FOLDER = pathlib.Path(__file__).parent / "corpus"
 BASE = "conformance-base"
 
 # Images and what is in them. A case that names stages by number is the first with stages; one that leaves a command that runs,
-# or ports, is in an image where they do no harm. Whatever is not listed is an image of its own.
+# or ports, is in an image where they do no harm. Whatever is not listed is an image of its own. What takes longest is first.
 GROUPS = {
+    "stages": [
+        "copy-from-number", "copy-from-stage", "copy-fifo", "copy-from-image", "stage-args", "onbuild-stage", "run-mount-bind",
+    ],
     "copy": [
         "copy-file", "copy-modes", "copy-existing-dir", "copy-over-file", "copy-link-to-dir", "copy-link-to-file", "copy-link-to-nothing",
         "copy-dir", "copy-merge", "copy-several", "copy-globs", "copy-hidden", "copy-names", "copy-symlinks", "copy-symlink-glob",
@@ -28,9 +31,6 @@ GROUPS = {
     ],
     "run": [
         "run-forms", "run-user", "run-files", "env", "env-over-arg", "substitution", "run-mount-cache", "volume", "shell",
-    ],
-    "stages": [
-        "copy-from-number", "copy-from-stage", "copy-fifo", "copy-from-image", "stage-args", "onbuild-stage", "run-mount-bind",
     ],
     "config": ["config-labels", "config-ports", "config-health", "config-user-workdir"],
     "config-shell": ["config-health-shell", "config-entrypoint-shell"],

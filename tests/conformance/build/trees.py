@@ -5,8 +5,8 @@ import os
 import stat
 import tarfile
 
-# Not of an image: mount points of whoever runs it, and what a file system has for itself.
-OUTSIDE = ("/dev", "/proc", "/sys", "/run", "/lost+found", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf")
+# Not of an image: mount points of whoever runs it, what each microVM has of its own, and what a file system has for itself.
+OUTSIDE = ("/dev", "/proc", "/sys", "/run", "/lost+found", "/etc/hostname", "/etc/hosts", "/etc/machine-id", "/etc/resolv.conf")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,8 +18,8 @@ class Entry:
     links: str = ""  # the first path of the same file, if it has several
 
     def __str__(self):
-        text = f"{self.type} {self.mode:04o} {self.owner} {self.content}"
-        return text + (f" same as {self.links}" if self.links else "")
+        same = f"same as {self.links}" if self.links else ""
+        return " ".join(filter(None, (self.type, f"{self.mode:04o}", self.owner, self.content, same)))
 
 
 def _content(data):
