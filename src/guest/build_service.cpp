@@ -1,6 +1,7 @@
 #include "guest/build_service.h"
 
 #include "base/sys.h"
+#include "base/text.h"
 #include "guest/tenant_tar.h"
 #include "guest/transfer.h"
 #include "guest/users.h"
@@ -26,10 +27,10 @@ class ArchiveSink final : public Sink {
   wire::Decompressor decompressor_;
 };
 
-// "user" alone stands for its number as a group as well: the rule of COPY --chown.
+// The rule of COPY --chown: a name alone brings its first group, a number alone is the group, too.
 Result<Owner> owner_of(int root, std::string_view spec) {
   FB_TRY_ASSIGN(const UserSpec user, resolve_user(root, spec));
-  return Owner{.uid = user.uid, .gid = spec.contains(':') ? user.gid : user.uid};
+  return Owner{.uid = user.uid, .gid = parse_u64(spec) ? user.uid : user.gid};
 }
 
 // ?path, and ?user for the owner of everything; ?staging in place of the tenant's root.

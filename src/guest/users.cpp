@@ -97,7 +97,7 @@ Result<UserSpec> resolve_user(int root_fd, std::string_view spec) {
     if (!user) user = UserSpec{.uid = *uid};
   }
   if (colon == std::string_view::npos) {
-    if (!user->name.empty()) user->groups = groups_of(group, *user);
+    user->groups = user->name.empty() ? std::vector{user->gid} : groups_of(group, *user);
     return *std::move(user);
   }
   const std::string_view named = spec.substr(colon + 1);
@@ -105,6 +105,7 @@ Result<UserSpec> resolve_user(int root_fd, std::string_view spec) {
   if (!gid) gid = parse_id(named);
   if (!gid) return fail(Code::invalid, "group '" + shown(named) + "' is not in /etc/group");
   user->gid = *gid;
+  user->groups = {*gid};
   return *std::move(user);
 }
 

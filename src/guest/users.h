@@ -15,7 +15,9 @@ namespace firebreak::guest {
 struct UserSpec {
   uid_t uid = 0;
   gid_t gid = 0;
-  std::vector<gid_t> groups;  // supplementary; empty when the spec names a group
+  // Supplementary; `gid` is always among them, so that a set-group-id program cannot shed it. A spec
+  // that names a group has no others.
+  std::vector<gid_t> groups;
   std::string home = "/";
   std::string shell = "/bin/sh";
   std::string name;  // empty for a number that /etc/passwd does not know

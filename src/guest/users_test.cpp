@@ -38,15 +38,18 @@ TEST_F(Users, NamesAndNumbers) {
             (UserSpec{.groups = {0}, .home = "/root", .shell = "/bin/bash", .name = "root"}));
   EXPECT_EQ(resolve("bare"),
             (UserSpec{.uid = 1002, .gid = 1002, .groups = {1002}, .name = "bare"}));
-  EXPECT_EQ(resolve("777"), (UserSpec{.uid = 777}));
+  EXPECT_EQ(resolve("777"), (UserSpec{.uid = 777, .groups = {0}}));
   EXPECT_EQ(resolve("4000")->uid, 5U);  // a name goes before a number
 }
 
 TEST_F(Users, Groups) {
-  EXPECT_EQ(
-      resolve("ann:staff"),
-      (UserSpec{.uid = 1000, .gid = 50, .home = "/home/ann", .shell = "/bin/zsh", .name = "ann"}));
-  EXPECT_EQ(resolve("777:888"), (UserSpec{.uid = 777, .gid = 888}));
+  EXPECT_EQ(resolve("ann:staff"), (UserSpec{.uid = 1000,
+                                            .gid = 50,
+                                            .groups = {50},
+                                            .home = "/home/ann",
+                                            .shell = "/bin/zsh",
+                                            .name = "ann"}));
+  EXPECT_EQ(resolve("777:888"), (UserSpec{.uid = 777, .gid = 888, .groups = {888}}));
   EXPECT_EQ(resolve("777:wheel")->gid, 10U);
   EXPECT_EQ(resolve("ann:7")->gid, 7U);
 }
@@ -65,7 +68,7 @@ TEST_F(Users, DatabasesThatAreNotFiles) {
   ASSERT_EQ(::unlink((root_ + "/etc/group").c_str()), 0);
   EXPECT_EQ(resolve("ann")->groups, std::vector<gid_t>{1001});
   ASSERT_EQ(::unlink((root_ + "/etc/passwd").c_str()), 0);
-  EXPECT_EQ(resolve("5"), (UserSpec{.uid = 5}));
+  EXPECT_EQ(resolve("5"), (UserSpec{.uid = 5, .groups = {0}}));
   EXPECT_EQ(resolve("root").error().code, Code::invalid);
   ASSERT_EQ(::mkfifo((root_ + "/etc/passwd").c_str(), 0666), 0);
   EXPECT_EQ(resolve("root").error().code, Code::conflict);

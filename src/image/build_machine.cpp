@@ -75,9 +75,11 @@ net::Task<Result<BuildMachine::Target>> BuildMachine::target_of(const CopyStep& 
   if (!one_file || copy.into_directory || copy.destination == "/") co_return target;
   FB_CO_TRY_ASSIGN(const std::string type, co_await type_of(agent(), copy.destination, deadline));
   if (type == "dir") co_return target;
-  const auto slash = copy.destination.rfind('/');
-  target.place.directory = slash == 0 ? "/" : copy.destination.substr(0, slash);
-  target.rename = copy.destination.substr(slash + 1);
+  // A link stays, and what it leads to is replaced or made.
+  FB_CO_TRY_ASSIGN(const std::string end, co_await link_end(agent(), copy.destination, deadline));
+  const auto slash = end.rfind('/');
+  target.place.directory = slash == 0 ? "/" : end.substr(0, slash);
+  target.rename = end.substr(slash + 1);
   co_return target;
 }
 

@@ -155,19 +155,17 @@ Result<std::string> Builder::key_of(const FileSource& source) const {
 
 Result<Builder::StepInput> Builder::input_of(const BuildStep& step, Deadline deadline) const {
   StepInput input;
-  const auto select = [&](std::vector<std::string> sources,
-                          std::vector<std::string> excludes) -> Result<> {
-    FB_TRY_ASSIGN(
-        CopySelection selection,
-        select_sources(*order_.context, order_.ignore,
-                       {.sources = std::move(sources), .excludes = std::move(excludes)}, deadline));
+  const auto select = [&](const CopyQuery& query) -> Result<> {
+    FB_TRY_ASSIGN(CopySelection selection,
+                  select_sources(*order_.context, order_.ignore, query, deadline));
     input.content += selection.digest + "\n";
     input.selected.push_back(std::move(selection));
     return {};
   };
   if (const auto* copy = std::get_if<CopyStep>(&step.action)) {
     if (copy->from.kind == FileSource::Kind::context) {
-      FB_TRY(select(copy->sources, copy->excludes));
+      FB_TRY(
+          select({.sources = copy->sources, .excludes = copy->excludes, .in_order = copy->unpack}));
     } else {
       FB_TRY_ASSIGN(input.content, key_of(copy->from));
     }
@@ -175,7 +173,8 @@ Result<Builder::StepInput> Builder::input_of(const BuildStep& step, Deadline dea
     for (const RunMount& mount : run->mounts) {
       const bool bind = mount.mount.type == wire::Mount::Type::bind;
       if (bind && mount.source.kind == FileSource::Kind::context) {
-        FB_TRY(select({mount.mount.source.empty() ? "." : mount.mount.source}, {}));
+        FB_TRY(select(
+            {.sources = {mount.mount.source.empty() ? "." : mount.mount.source}, .excludes = {}}));
         continue;
       }
       FB_TRY_ASSIGN(const std::string key, key_of(mount.source));
@@ -244,25 +243,35 @@ net::Task<Result<>> Builder::act(BuildMachine& machine, const CopyStep& copy,
 net::Task<Result<>> Builder::copy_from_context(BuildMachine& machine, const CopyStep& copy,
                                                const CopySelection& selection, ModeAndTime as,
                                                Deadline deadline) {
-  CopySelection rest;
-  for (const CopyItem& item : selection.items) {
-    const ContextEntry* entry = order_.context->find(item.path);
-    const bool file = entry != nullptr && entry->type == ContextEntry::Type::file;
-    if (copy.unpack && item.named && file) {
-      FB_CO_TRY_ASSIGN(
-          const bool unpacked,
-          co_await unpack_archive(
-              machine.agent(), *order_.context, *entry,
-              {.directory = copy.destination, .staging = {}, .user = copy.chown}, deadline));
-      if (unpacked) continue;
-    }
-    rest.items.push_back(item);
-  }
-  if (rest.items.empty() && !selection.items.empty()) co_return Result<>();
   const bool alone =
       selection.items.size() == 1 && selection.items.front().named && copy.files.empty();
+  CopySelection plain;  // files up to the next archive
+  for (const CopyItem& item : selection.items) {
+    const ContextEntry* entry = order_.context->find(item.path);
+    if (copy.unpack && item.named && entry != nullptr && entry->type == ContextEntry::Type::file) {
+      FB_CO_TRY_ASSIGN(const bool archive,
+                       co_await is_archive(machine.agent(), *order_.context, *entry, deadline));
+      if (archive) {
+        if (!plain.items.empty())
+          FB_CO_TRY(
+              co_await copy_files(machine, copy, std::exchange(plain, {}), alone, as, deadline));
+        FB_CO_TRY(co_await unpack_archive(
+            machine.agent(), *order_.context, *entry,
+            {.directory = copy.destination, .staging = {}, .user = copy.chown}, deadline));
+        continue;
+      }
+    }
+    plain.items.push_back(item);
+  }
+  if (plain.items.empty() && !selection.items.empty()) co_return Result<>();
+  co_return co_await copy_files(machine, copy, std::move(plain), alone, std::move(as), deadline);
+}
+
+net::Task<Result<>> Builder::copy_files(BuildMachine& machine, const CopyStep& copy,
+                                        CopySelection files, bool alone, ModeAndTime as,
+                                        Deadline deadline) {
   FB_CO_TRY_ASSIGN(const auto target, co_await machine.target_of(copy, alone, deadline));
-  co_return co_await copy_context(machine.agent(), *order_.context, rest, target.place,
+  co_return co_await copy_context(machine.agent(), *order_.context, files, target.place,
                                   target.rename, std::move(as), deadline);
 }
 

@@ -87,6 +87,9 @@ class Builder {
   net::Task<Result<>> copy_from_context(BuildMachine& machine, const CopyStep& copy,
                                         const CopySelection& selection, ModeAndTime as,
                                         Deadline deadline);
+  // `alone`: the only one, which may become the destination itself.
+  net::Task<Result<>> copy_files(BuildMachine& machine, const CopyStep& copy, CopySelection files,
+                                 bool alone, ModeAndTime as, Deadline deadline);
   net::Task<Result<>> copy_from_guest(BuildMachine& machine, const CopyStep& copy, ModeAndTime as,
                                       Deadline deadline);
   // Adds what the mount needs to the step's mounts or environment.

@@ -18,25 +18,30 @@ std::string_view name_of(std::string_view path) {
 class Selector {
  public:
   Selector(const BuildContext& context, const wire::IgnoreRules& ignore,
-           const wire::IgnoreRules& excludes, Deadline deadline)
-      : context_(context), ignore_(ignore), excludes_(excludes), deadline_(deadline) {}
+           const wire::IgnoreRules& excludes, bool in_order, Deadline deadline)
+      : context_(context),
+        ignore_(ignore),
+        excludes_(excludes),
+        in_order_(in_order),
+        deadline_(deadline) {}
 
   Result<> add_source(const std::string& source) {
     const std::string path = wire::clean_path("/" + source).substr(1);
-    if (!wire::PathPattern::is_pattern(path)) return add_named(path, source);
+    if (!wire::PathPattern::is_pattern(path)) return add_one(path, source);
     FB_TRY_ASSIGN(const wire::PathPattern pattern,
                   wire::PathPattern::parse(path, wire::PathPattern::Stars::within_name));
     for (const auto& [other, entry] : context_.entries()) {
       FB_TRY(in_time());
-      if (pattern.matches(other) && visible(other, entry)) FB_TRY(add_named(other, other));
+      if (pattern.matches(other) && visible(other, entry)) FB_TRY(add_one(other, other));
     }
     return {};
   }
 
   CopySelection finish() {
+    close_source();
     CopySelection selection;
     machine::Sha256 digest;
-    for (auto& [to, item] : items_) {
+    for (CopyItem& item : chosen_) {
       const ContextEntry* entry = context_.find(item.path);
       std::string line;
       for (const std::string& part : describe(item, entry)) {
@@ -49,7 +54,7 @@ class Selector {
     selection.digest = digest.hex();
     return selection;
   }
-  bool empty() const { return items_.empty(); }
+  bool empty() const { return items_.empty() && chosen_.empty(); }
 
  private:
   static std::vector<std::string> describe(const CopyItem& item, const ContextEntry* entry) {
@@ -103,6 +108,18 @@ class Selector {
       if (!again) return path;
     }
     return fail(Code::invalid, quoted_path(source) + " leads through too many symbolic links");
+  }
+
+  Result<> add_one(const std::string& path, const std::string& source) {
+    FB_TRY(add_named(path, source));
+    if (in_order_) close_source();
+    return {};
+  }
+
+  // What comes next does not replace what was chosen.
+  void close_source() {
+    for (auto& [to, item] : items_) chosen_.push_back(std::move(item));
+    items_.clear();
   }
 
   Result<> add_named(const std::string& path, const std::string& source) {
@@ -160,8 +177,10 @@ class Selector {
   const BuildContext& context_;
   const wire::IgnoreRules& ignore_;
   const wire::IgnoreRules& excludes_;
+  bool in_order_;
   Deadline deadline_;
   std::map<std::string, CopyItem> items_;  // by `to`
+  std::vector<CopyItem> chosen_;           // of sources that are closed
 };
 
 }  // namespace
@@ -169,7 +188,7 @@ class Selector {
 Result<CopySelection> select_sources(const BuildContext& context, const wire::IgnoreRules& ignore,
                                      const CopyQuery& query, Deadline deadline) {
   FB_TRY_ASSIGN(const wire::IgnoreRules excludes, wire::IgnoreRules::of(query.excludes));
-  Selector selector(context, ignore, excludes, deadline);
+  Selector selector(context, ignore, excludes, query.in_order, deadline);
   for (const std::string& source : query.sources) FB_TRY(selector.add_source(source));
   if (selector.empty() && !query.sources.empty())
     return fail(Code::not_found,

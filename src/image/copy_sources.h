@@ -18,13 +18,16 @@ struct CopyItem {
 };
 
 struct CopySelection {
-  std::vector<CopyItem> items;  // directories before what they hold, each `to` once
-  std::string digest;           // of names, modes and contents; not of times or owners
+  // Directories before what they hold, each `to` once; of a query in order, once for each source.
+  std::vector<CopyItem> items;
+  std::string digest;  // of names, modes and contents; not of times or owners
 };
 
 struct CopyQuery {
   std::vector<std::string> sources;
   std::vector<std::string> excludes;
+  // One source after the other: for ADD, where archives among them may hold the same names.
+  bool in_order = false;
 };
 
 // not_found for a source that is not there, with the reason if that is .dockerignore. A pattern

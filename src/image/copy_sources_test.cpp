@@ -44,8 +44,11 @@ class CopySources : public testing::Test {
                      std::vector<std::string> excludes = {}) {
     const auto selection = select(std::move(sources), ignore, std::move(excludes));
     if (!selection) return "error: " + selection.error().message;
+    return shown(*selection);
+  }
+  static std::string shown(const CopySelection& selection) {
     std::string out;
-    for (const CopyItem& item : selection->items)
+    for (const CopyItem& item : selection.items)
       out += (out.empty() ? "" : " ") + item.path + ">" + item.to + (item.named ? "!" : "");
     return out;
   }
@@ -128,6 +131,19 @@ TEST_F(CopySources, LaterSourcesWin) {
   file("three/f/g", "3");
   EXPECT_EQ(chosen({"one", "two"}), "> two/f>f");
   EXPECT_THAT(chosen({"one", "three"}), HasSubstr("one as a directory"));
+}
+
+TEST_F(CopySources, InOrderEachSourceIsKept) {
+  file("z.tar");
+  file("a.tar");
+  file("other/z.tar");
+  file("dir/x");
+  context_ = writer_->finish();
+  const CopyQuery query{.sources = {"z.tar", "a.tar", "dir", "other/*"}, .in_order = true};
+  const auto selection = select_sources(*context_, *wire::IgnoreRules::parse(""), query,
+                                        Deadline::in(std::chrono::minutes(1)));
+  ASSERT_TRUE(selection) << selection.error().message;
+  EXPECT_EQ(shown(*selection), "z.tar>z.tar! a.tar>a.tar! > dir/x>x other/z.tar>z.tar!");
 }
 
 TEST_F(CopySources, DigestsKnowContentsModesAndNames) {

@@ -208,18 +208,20 @@ net::Task<Result<>> copy_inline(machine::AgentClient& agent, const std::vector<I
   co_return co_await archive.finish(deadline);
 }
 
-net::Task<Result<bool>> unpack_archive(machine::AgentClient& agent, const BuildContext& context,
-                                       const ContextEntry& file, CopyPlace place,
-                                       Deadline deadline) {
-  // The guest looks at the beginning: nothing is decompressed on the host.
+net::Task<Result<bool>> is_archive(machine::AgentClient& agent, const BuildContext& context,
+                                   const ContextEntry& file, Deadline deadline) {
   FB_CO_TRY_ASSIGN(const std::string begin, context.read(file, 0, kPiece));
   FB_CO_TRY_ASSIGN(auto probe, agent.data_stream("PUT", "/build/probe", false));
   FB_CO_TRY(co_await probe->write(begin, deadline));
   probe->finish();
-  if (auto is = co_await machine::expect_ok(*probe, deadline); !is) {
-    if (is.error().code == Code::invalid) co_return false;
-    co_return std::unexpected(is.error());
-  }
+  auto is = co_await machine::expect_ok(*probe, deadline);
+  if (is) co_return true;
+  if (is.error().code == Code::invalid) co_return false;
+  co_return std::unexpected(is.error());
+}
+
+net::Task<Result<>> unpack_archive(machine::AgentClient& agent, const BuildContext& context,
+                                   const ContextEntry& file, CopyPlace place, Deadline deadline) {
   FB_CO_TRY_ASSIGN(GuestArchive archive, GuestArchive::open(agent, place));
   for (std::uint64_t at = 0; at < file.size;) {
     FB_CO_TRY_ASSIGN(const std::string bytes, context.read(file, at, kPiece));
@@ -227,8 +229,7 @@ net::Task<Result<bool>> unpack_archive(machine::AgentClient& agent, const BuildC
     FB_CO_TRY(co_await archive.write(bytes, deadline));
     at += bytes.size();
   }
-  FB_CO_TRY(co_await archive.finish_packed(deadline));
-  co_return true;
+  co_return co_await archive.finish_packed(deadline);
 }
 
 // --------------------------------------------------------------------------------- another guest
@@ -240,6 +241,24 @@ net::Task<Result<std::string>> type_of(machine::AgentClient& agent, std::string 
   if (stat) co_return JsonReader(*stat).string_or("type", "");
   if (stat.error().code == Code::not_found) co_return std::string();
   co_return std::unexpected(stat.error());
+}
+
+net::Task<Result<std::string>> link_end(machine::AgentClient& agent, std::string path,
+                                        Deadline deadline) {
+  constexpr int kMaxLinks = 40;
+  for (int links = 0; links <= kMaxLinks; ++links) {
+    auto stat =
+        co_await agent.data_call("GET", "/files/stat?path=" + percent_encode(path), {}, deadline);
+    if (!stat && stat.error().code == Code::not_found) co_return path;
+    if (!stat) co_return std::unexpected(stat.error());
+    if (JsonReader(*stat).string_or("type", "") != "symlink") co_return path;
+    auto target = percent_decode(JsonReader(*stat).string_or("target", ""));
+    if (!target || target->empty()) co_return fail(Code::guest, "a link without a target");
+    // Not cleaned: what .. means behind another link is for the guest's kernel to say.
+    path = target->starts_with('/') ? *target : path.substr(0, path.rfind('/') + 1) + *target;
+    while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  }
+  co_return fail(Code::invalid, quoted_path(path) + " leads through too many symbolic links");
 }
 
 net::Task<Result<std::vector<GuestSource>>> find_guest_sources(machine::AgentClient& agent,

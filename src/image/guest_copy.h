@@ -62,10 +62,13 @@ net::Task<Result<>> copy_context(machine::AgentClient& agent, const BuildContext
 net::Task<Result<>> copy_inline(machine::AgentClient& agent, const std::vector<InlineFile>& files,
                                 CopyPlace place, std::string rename, ModeAndTime as,
                                 Deadline deadline);
-// A file of the context as it is, into an archive's place; false if it is no archive.
-net::Task<Result<bool>> unpack_archive(machine::AgentClient& agent, const BuildContext& context,
-                                       const ContextEntry& file, CopyPlace place,
-                                       Deadline deadline);
+// Whether a file of the context begins as an archive does. The guest looks: nothing is decompressed
+// on the host.
+net::Task<Result<bool>> is_archive(machine::AgentClient& agent, const BuildContext& context,
+                                   const ContextEntry& file, Deadline deadline);
+// An archive of the context as it is; the guest unpacks it.
+net::Task<Result<>> unpack_archive(machine::AgentClient& agent, const BuildContext& context,
+                                   const ContextEntry& file, CopyPlace place, Deadline deadline);
 
 // A path in a guest that a COPY --from names.
 struct GuestSource {
@@ -85,5 +88,8 @@ net::Task<Result<>> copy_guest(machine::AgentClient& from, GuestSource source,
 // What a path is in the tenant, links followed: "dir", "file", ...; empty: nothing.
 net::Task<Result<std::string>> type_of(machine::AgentClient& agent, std::string path,
                                        Deadline deadline);
+// Where a path ends once links in its last part are followed; what it names need not exist.
+net::Task<Result<std::string>> link_end(machine::AgentClient& agent, std::string path,
+                                        Deadline deadline);
 
 }  // namespace firebreak::image
