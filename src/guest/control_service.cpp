@@ -146,6 +146,11 @@ void ControlService::tenant_made(Result<TenantHandles> made, Exchange& exchange)
   if (made->pidfd && ::setns(made->pidfd.get(), CLONE_NEWUTS) != 0)
     return exchange.error(fail_errno("join the tenant's host name").error());
   tenant_ = *std::move(made);
+  if (tenant_->cgroup) {
+    auto guard = ThrashGuard::start(reactor_, tenant_->cgroup->fd());
+    if (!guard) return exchange.error(guard.error());
+    thrash_guard_ = *std::move(guard);
+  }
   if (tenant_->metadata) metadata_server_.serve(std::move(tenant_->metadata->socket));
   exchange.json(200, {{"pid", tenant_->pid}});
 }

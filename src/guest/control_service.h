@@ -11,6 +11,7 @@
 #include "guest/metadata_server.h"
 #include "guest/tenant.h"
 #include "guest/tenant_state.h"
+#include "guest/thrash_guard.h"
 
 namespace firebreak::guest {
 
@@ -49,6 +50,7 @@ class ControlService final : public Service {
   MetadataServer& metadata_server_;
   std::unique_ptr<Identity> identity_;
   std::optional<TenantHandles> tenant_;
+  std::unique_ptr<ThrashGuard> thrash_guard_;
   bool network_ = false;  // the tenant has the card
   Reactor::Clock::time_point started_ = Reactor::Clock::now();
 };
