@@ -126,6 +126,14 @@ net::Task<Result<std::map<std::string, std::map<std::string, LogStream>>>> LogsA
     } while (!page.token.empty());
     return {};
   }));
+  // An image straight from the base has a build that printed nothing.
+  for (auto& [name, streams] : groups) {
+    std::erase_if(streams, [this](const auto& entry) {
+      const LogStream& stream = entry.second;
+      return stream.build && builds_.log().read(stream.build->id, 0).value_or("").empty();
+    });
+  }
+  std::erase_if(groups, [](const auto& entry) { return entry.second.empty(); });
   co_return groups;
 }
 
