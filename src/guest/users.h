@@ -15,8 +15,8 @@ namespace firebreak::guest {
 struct UserSpec {
   uid_t uid = 0;
   gid_t gid = 0;
-  // Supplementary; `gid` is always among them, so that a set-group-id program cannot shed it. A spec
-  // that names a group has no others.
+  // Supplementary; `gid` is always among them, so that a set-group-id program cannot shed it. A
+  // spec that names a group has no others.
   std::vector<gid_t> groups;
   std::string home = "/";
   std::string shell = "/bin/sh";
