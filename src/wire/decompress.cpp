@@ -37,8 +37,9 @@ class Gzip final : public Decompressor::Codec {
     stream_.avail_in = static_cast<uInt>(bytes.size());
     while (stream_.avail_in > 0) {
       if (ended_) {
-        // Members may follow each other; what follows the last one and is none is padding.
-        if (*stream_.next_in == 0) return {};
+        // Members may follow each other; from the first zero on there is only padding.
+        padding_ = padding_ || *stream_.next_in == 0;
+        if (padding_) return {};
         if (::inflateReset(&stream_) != Z_OK) return damaged("gzip");
         ended_ = false;
       }
@@ -63,6 +64,7 @@ class Gzip final : public Decompressor::Codec {
 
   z_stream stream_{};
   bool ended_ = false;
+  bool padding_ = false;
   std::string piece_ = std::string(kPiece, '\0');
 };
 

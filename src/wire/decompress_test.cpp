@@ -71,6 +71,13 @@ TEST(Decompress, TakesStreamsOneAfterTheOther) {
   }
 }
 
+TEST(Decompress, WhatFollowsTheZerosBehindGzipIsPaddingInAnyPieces) {
+  std::string bytes = compressed("gzip -c", "one");
+  bytes += std::string(3, '\0') + "\x1f\x8b" + "rest";
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, bytes.size()})
+    EXPECT_EQ(expand(bytes, piece).value(), "one") << piece;
+}
+
 TEST(Decompress, RefusesWhatIsCutOrDamaged) {
   const std::string text = sample();
   for (const Kind& kind : kKinds) {
