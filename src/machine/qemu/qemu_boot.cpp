@@ -2,6 +2,7 @@
 // had booted and had mounted nothing.
 #include "base/sys.h"
 #include "machine/hash.h"
+#include "machine/qemu/base_holder.h"
 #include "machine/qemu/qemu_engine.h"
 
 namespace firebreak::machine {
@@ -111,8 +112,19 @@ net::Task<Result<std::shared_ptr<QemuSnapshot>>> QemuEngine::prepared_kernel(con
   FB_CO_TRY_ASSIGN(const std::string initramfs, sha256_file(host_.config().initramfs));
   const std::string directory =
       host_.config().data_dir + "/kernels/" + name + "-" + initramfs.substr(0, 16);
+  // Its memory is held by this process alone, as long as machines of builds run on it: nobody needs
+  // it after a crash.
+  auto load = [&]() -> net::Task<Result<std::shared_ptr<QemuSnapshot>>> {
+    auto loaded = co_await load_cached(directory);
+    auto stop = [&]() -> Result<> {
+      stop_holder(directory, deadline);
+      return {};
+    };
+    (void)co_await net::run_blocking(pool_, stop);
+    co_return loaded;
+  };
   if (sys::exists(directory + "/snapshot.json")) {
-    if (auto known = co_await load_cached(directory)) co_return known;
+    if (auto known = co_await load()) co_return known;
     // Of another QEMU, or damaged.
     FB_CO_TRY(co_await remove_snapshot(directory, deadline));
   }
@@ -127,7 +139,7 @@ net::Task<Result<std::shared_ptr<QemuSnapshot>>> QemuEngine::prepared_kernel(con
     (void)sys::remove_tree(directory);
     co_return std::unexpected(co_await clean_up(blank.id, frozen.error()));
   }
-  co_return co_await load_cached(directory);
+  co_return co_await load();
 }
 
 }  // namespace firebreak::machine
