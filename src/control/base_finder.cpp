@@ -71,7 +71,7 @@ net::Task<Result<image::FoundBase>> BaseFinder::find(core::TenantId tenant, std:
   co_return fail(Code::not_found,
                  "there is no base image " + asked + " here; use one of " + joined(bases) +
                      ", scratch, or an image of yours as NAME or NAME:VERSION, or let the operator "
-                     "map the name with --base-alias " +
+                     "map the name with --base-aliases " +
                      asked + "=" + bases.front());
 }
 
