@@ -65,8 +65,10 @@ Result<UniqueFd> load_redirect(int map) {
       unless_equal(BPF_REG_2, htonl(kAddressNumber), 14),
       instruction(BPF_ST | BPF_MEM | BPF_W, BPF_REG_10, 0, -4, 0),  // the map's key
       copy(BPF_REG_2, BPF_REG_10),
+      // Parts of these codes are zero, but named.  NOLINTBEGIN(misc-redundant-expression)
       instruction(BPF_ALU64 | BPF_ADD | BPF_K, BPF_REG_2, 0, 0, -4),
       instruction(BPF_LD | BPF_DW | BPF_IMM, BPF_REG_1, BPF_PSEUDO_MAP_FD, 0, map),
+      // NOLINTEND(misc-redundant-expression)
       instruction(0, 0, 0, 0, 0),  // the other half of the one before
       call(BPF_FUNC_map_lookup_elem),
       instruction(BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_0, 0, 7, 0),
