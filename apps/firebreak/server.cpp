@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <thread>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -32,6 +31,7 @@
 #include "machine/qemu/qemu_engine.h"
 #include "net/http_server.h"
 #include "net/tls_identity.h"
+#include "server_values.h"
 #include "store/sqlite/sqlite_store.h"
 
 namespace firebreak::cli {
@@ -64,81 +64,6 @@ class CrashPoint {
   std::string point_;
   std::atomic<int> left_ = 1;
 };
-
-std::uint64_t host_memory_mib() {
-  const auto pages = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES));
-  return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)) >> 20;
-}
-
-control::ControlOptions options_of(const ServerConfig& config) {
-  const unsigned cpus = std::max(1U, std::thread::hardware_concurrency());
-  control::ControlOptions options;
-  const std::uint64_t host = host_memory_mib();
-  options.budget.memory_mib = config.memory_mib != 0      ? config.memory_mib
-                              : host > config.reserve_mib ? host - config.reserve_mib
-                                                          : host / 2;
-  options.budget.millicpu = cpus * 1000;
-  options.budget.overcommit = config.overcommit;
-  options.pool = {config.pool_least, config.pool_most};
-  options.suspend_under_pressure = config.suspend_under_pressure;
-  options.parallel_restores = std::max(2U, cpus);
-  options.tick = std::chrono::milliseconds(config.tick_ms);
-  options.credential_life = core::Seconds(config.credential_seconds);
-  return options;
-}
-
-// "HOST:PORT" or "[ADDRESS]:PORT" or "HOST"; nothing for an address that stands for all.
-std::string host_of(const std::string& address) {
-  std::string host = address;
-  if (host.starts_with('[')) {
-    host = host.substr(1, host.find(']') - 1);
-  } else if (const auto colon = host.rfind(':'); colon != std::string::npos) {
-    host.resize(colon);
-  }
-  return host == "0.0.0.0" || host == "::" ? "" : host;
-}
-
-obs::Level level_of(const std::string& name) {
-  if (name == "debug") return obs::Level::debug;
-  if (name == "warn") return obs::Level::warn;
-  return name == "error" ? obs::Level::error : obs::Level::info;
-}
-
-// {NAME: {...}, ...}, each read by `parse`; one that cannot be read keeps the server from starting:
-// nobody should find out from a leak.
-template <class T>
-Result<std::map<std::string, T>> read_named(
-    const std::string& file,
-    const std::function<Result<T>(const std::string&, json::object&)>& parse) {
-  std::map<std::string, T> all;
-  if (file.empty()) return all;
-  FB_TRY_ASSIGN(const std::string text, sys::read_file(file));
-  auto object = parse_json_object(text);
-  if (!object) return fail(object.error(), file);
-  for (auto& [key, value] : *object) {
-    const std::string name(key);
-    if (!value.is_object()) return fail(Code::invalid, file + ": " + name + " must be a policy");
-    auto parsed = parse(name, value.as_object());
-    if (!parsed) return fail(parsed.error(), file + ": " + name);
-    all[name] = *std::move(parsed);
-  }
-  return all;
-}
-
-Result<std::map<std::string, core::EgressPolicy>> read_policies(const std::string& file) {
-  return read_named<core::EgressPolicy>(file, [](const std::string& name, json::object& policy) {
-    policy["name"] = name;
-    return core::egress_policy_from_json(json::serialize(policy));
-  });
-}
-
-Result<std::map<std::string, core::RolePolicy>> read_roles(const std::string& file) {
-  return read_named<core::RolePolicy>(
-      file, [](const std::string& name, json::object& policy) -> Result<core::RolePolicy> {
-        FB_TRY(core::check_role_name(name));
-        return core::parse_role_policy(policy);
-      });
-}
 
 class Server {
  public:
@@ -255,24 +180,9 @@ class Server {
 
   Result<> open_builds(const machine::HostPaths& paths) {
     FB_TRY_ASSIGN(layers_, image::LayerCache::open(config_.data_dir + "/layers"));
-    auto aliases = control::default_aliases();
-    for (std::string_view part : split(config_.base_aliases, ',')) {
-      if (part.empty()) continue;
-      const auto at = part.find('=');
-      if (at == std::string_view::npos || at == 0 || at + 1 == part.size())
-        return fail(Code::invalid, "--base-aliases: '" + std::string(part) + "' must be NAME=BASE");
-      aliases[std::string(part.substr(0, at))] = part.substr(at + 1);
-    }
-    builds_ = std::make_unique<control::Builds>(
-        *services_, *images_, supervisor_->egress(), *layers_,
-        control::BuildsConfig{.bases = {.base_disk = paths.base_disk(),
-                                        .scratch_disk = paths.scratch_disk(),
-                                        .aliases = std::move(aliases)},
-                              .directory = config_.data_dir + "/builds",
-                              .egress = config_.build_egress,
-                              .time = std::chrono::seconds(config_.build_seconds),
-                              .cache_bytes = config_.build_cache_mib << 20,
-                              .parallel = config_.parallel_builds});
+    FB_TRY_ASSIGN(control::BuildsConfig builds, builds_of(config_, paths));
+    builds_ = std::make_unique<control::Builds>(*services_, *images_, supervisor_->egress(),
+                                                *layers_, std::move(builds));
     return {};
   }
 

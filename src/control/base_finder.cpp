@@ -39,8 +39,6 @@ std::map<std::string, std::string> default_aliases() {
                                              {"firebreak/python", "firebreak/python:3.11"}};
   for (const char* tag : {"12", "12-slim", "bookworm", "bookworm-slim", "stable", "stable-slim"})
     aliases[std::string("debian:") + tag] = "firebreak/debian:12";
-  for (const char* tag : {"3.11", "3.11-slim", "3.11-bookworm", "3.11-slim-bookworm"})
-    aliases[std::string("python:") + tag] = "firebreak/python:3.11";
   return aliases;
 }
 

@@ -17,7 +17,8 @@ struct BaseSettings {
   std::map<std::string, std::string> aliases;  // "debian:bookworm" -> "firebreak/debian:12"
 };
 
-// What the settings of an operator start from: names that Dockerfiles have most often.
+// What the settings of an operator start from: other names of what the base really is. Not
+// python:3.11, whose users expect pip.
 std::map<std::string, std::string> default_aliases();
 // Names of the bases that Firebreak comes with.
 std::vector<std::string> managed_bases();

@@ -1,0 +1,28 @@
+// From the texts and numbers of the server's configuration to the values that its parts take. Pure,
+// but for the files that are named; any thread.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "control/builds.h"
+#include "core/role.h"
+#include "machine/scratch_engine.h"
+#include "obs/log.h"
+#include "server.h"
+
+namespace firebreak::cli {
+
+control::ControlOptions options_of(const ServerConfig& config);
+Result<control::BuildsConfig> builds_of(const ServerConfig& config,
+                                        const machine::HostPaths& paths);
+// "HOST:PORT" or "[ADDRESS]:PORT" or "HOST"; nothing for an address that stands for all.
+std::string host_of(const std::string& address);
+obs::Level level_of(const std::string& name);
+
+// Files of {NAME: {...}, ...}. One entry that cannot be read keeps the server from starting: nobody
+// should find out from a leak.
+Result<std::map<std::string, core::EgressPolicy>> read_policies(const std::string& file);
+Result<std::map<std::string, core::RolePolicy>> read_roles(const std::string& file);
+
+}  // namespace firebreak::cli
