@@ -17,31 +17,63 @@ std::unexpected<Error> damaged(std::string_view kind) {
   return fail(Code::invalid, "the " + std::string(kind) + " data is damaged");
 }
 
+std::unexpected<Error> no_memory(std::string_view kind) {
+  return fail(Code::exhausted, "there is no memory for " + std::string(kind) + " data");
+}
+
 class Plain final : public Decompressor::Codec {
  public:
   Result<> feed(std::string_view bytes, const Output& output) override { return output(bytes); }
   Result<bool> complete(const Output&) override { return true; }
 };
 
-class Gzip final : public Decompressor::Codec {
- public:
-  Gzip() {
-    ::inflateInit2(&stream_, 15 + 16);  // cannot fail but for memory
+enum class Step { more, ended, damaged };
+
+// What the two libraries that take one member at a time have in common, but for their names.
+struct Zlib {
+  using Stream = z_stream;
+  static constexpr std::string_view kName = "gzip";
+  static constexpr bool kPadded = true;  // a zero behind a member is padding, and so is the rest
+  static bool begin(Stream& stream) { return ::inflateInit2(&stream, 15 + 16) == Z_OK; }
+  static void end(Stream& stream) { ::inflateEnd(&stream); }
+  static Step step(Stream& stream) {
+    const int status = ::inflate(&stream, Z_NO_FLUSH);
+    if (status == Z_STREAM_END) return Step::ended;
+    return status == Z_OK || status == Z_BUF_ERROR ? Step::more : Step::damaged;
   }
-  ~Gzip() override { ::inflateEnd(&stream_); }
-  Gzip(const Gzip&) = delete;
-  Gzip& operator=(const Gzip&) = delete;
+};
+
+struct Bzlib {
+  using Stream = bz_stream;
+  static constexpr std::string_view kName = "bzip2";
+  static constexpr bool kPadded = false;
+  static bool begin(Stream& stream) { return ::BZ2_bzDecompressInit(&stream, 0, 0) == BZ_OK; }
+  static void end(Stream& stream) { ::BZ2_bzDecompressEnd(&stream); }
+  static Step step(Stream& stream) {
+    const int status = ::BZ2_bzDecompress(&stream);
+    if (status == BZ_STREAM_END) return Step::ended;
+    return status == BZ_OK ? Step::more : Step::damaged;
+  }
+};
+
+// Members one after the other.
+template <class Library>
+class Members final : public Decompressor::Codec {
+ public:
+  Members() : ready_(Library::begin(stream_)) {}
+  ~Members() override { Library::end(stream_); }
+  Members(const Members&) = delete;
+  Members& operator=(const Members&) = delete;
 
   Result<> feed(std::string_view bytes, const Output& output) override {
-    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-    stream_.avail_in = static_cast<uInt>(bytes.size());
+    if (!ready_) return no_memory(Library::kName);
+    stream_.next_in = reinterpret_cast<decltype(stream_.next_in)>(const_cast<char*>(bytes.data()));
+    stream_.avail_in = static_cast<unsigned>(bytes.size());
     while (stream_.avail_in > 0) {
       if (ended_) {
-        // Members may follow each other; from the first zero on there is only padding.
-        padding_ = padding_ || *stream_.next_in == 0;
+        padding_ = padding_ || (Library::kPadded && *stream_.next_in == 0);
         if (padding_) return {};
-        if (::inflateReset(&stream_) != Z_OK) return damaged("gzip");
-        ended_ = false;
+        FB_TRY(begin_again());
       }
       FB_TRY(step(output));
     }
@@ -50,19 +82,33 @@ class Gzip final : public Decompressor::Codec {
   Result<bool> complete(const Output&) override { return ended_; }
 
  private:
+  Result<> begin_again() {
+    auto* const in = stream_.next_in;
+    const unsigned left = stream_.avail_in;
+    Library::end(stream_);
+    stream_ = {};
+    ready_ = Library::begin(stream_);
+    if (!ready_) return no_memory(Library::kName);
+    stream_.next_in = in;
+    stream_.avail_in = left;
+    ended_ = false;
+    return {};
+  }
+
   Result<> step(const Output& output) {
     do {
-      stream_.next_out = reinterpret_cast<Bytef*>(piece_.data());
-      stream_.avail_out = static_cast<uInt>(piece_.size());
-      const int status = ::inflate(&stream_, Z_NO_FLUSH);
-      ended_ = status == Z_STREAM_END;
-      if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR) return damaged("gzip");
+      stream_.next_out = reinterpret_cast<decltype(stream_.next_out)>(piece_.data());
+      stream_.avail_out = static_cast<unsigned>(piece_.size());
+      const Step status = Library::step(stream_);
+      if (status == Step::damaged) return damaged(Library::kName);
+      ended_ = status == Step::ended;
       FB_TRY(output({piece_.data(), piece_.size() - stream_.avail_out}));
     } while (!ended_ && stream_.avail_out == 0);
     return {};
   }
 
-  z_stream stream_{};
+  typename Library::Stream stream_{};
+  bool ready_;
   bool ended_ = false;
   bool padding_ = false;
   std::string piece_ = std::string(kPiece, '\0');
@@ -86,7 +132,7 @@ class Xz final : public Decompressor::Codec {
 
  private:
   Result<> run(std::string_view bytes, lzma_action action, const Output& output) {
-    if (!ready_) return fail(Code::exhausted, "there is no memory for xz data");
+    if (!ready_) return no_memory("xz");
     stream_.next_in = reinterpret_cast<const std::uint8_t*>(bytes.data());
     stream_.avail_in = bytes.size();
     do {
@@ -110,47 +156,6 @@ class Xz final : public Decompressor::Codec {
   std::string piece_ = std::string(kPiece, '\0');
 };
 
-class Bzip2 final : public Decompressor::Codec {
- public:
-  Bzip2() { ::BZ2_bzDecompressInit(&stream_, 0, 0); }
-  ~Bzip2() override { ::BZ2_bzDecompressEnd(&stream_); }
-  Bzip2(const Bzip2&) = delete;
-  Bzip2& operator=(const Bzip2&) = delete;
-
-  Result<> feed(std::string_view bytes, const Output& output) override {
-    stream_.next_in = const_cast<char*>(bytes.data());
-    stream_.avail_in = static_cast<unsigned>(bytes.size());
-    while (stream_.avail_in > 0) {
-      if (ended_) {
-        // As with gzip, one stream may follow another.
-        ::BZ2_bzDecompressEnd(&stream_);
-        if (::BZ2_bzDecompressInit(&stream_, 0, 0) != BZ_OK) return damaged("bzip2");
-        ended_ = false;
-      }
-      FB_TRY(step(output));
-    }
-    return {};
-  }
-  Result<bool> complete(const Output&) override { return ended_; }
-
- private:
-  Result<> step(const Output& output) {
-    do {
-      stream_.next_out = piece_.data();
-      stream_.avail_out = static_cast<unsigned>(piece_.size());
-      const int status = ::BZ2_bzDecompress(&stream_);
-      ended_ = status == BZ_STREAM_END;
-      if (status != BZ_OK && status != BZ_STREAM_END) return damaged("bzip2");
-      FB_TRY(output({piece_.data(), piece_.size() - stream_.avail_out}));
-    } while (!ended_ && stream_.avail_out == 0);
-    return {};
-  }
-
-  bz_stream stream_{};
-  bool ended_ = false;
-  std::string piece_ = std::string(kPiece, '\0');
-};
-
 }  // namespace
 
 Compression recognise_compression(std::string_view begin) {
@@ -169,13 +174,13 @@ Decompressor::~Decompressor() = default;
 Result<> Decompressor::start() {
   switch (recognise_compression(begin_)) {
     case Compression::gzip:
-      codec_ = std::make_unique<Gzip>();
+      codec_ = std::make_unique<Members<Zlib>>();
       break;
     case Compression::xz:
       codec_ = std::make_unique<Xz>();
       break;
     case Compression::bzip2:
-      codec_ = std::make_unique<Bzip2>();
+      codec_ = std::make_unique<Members<Bzlib>>();
       break;
     case Compression::none:
       codec_ = std::make_unique<Plain>();
