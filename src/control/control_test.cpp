@@ -12,6 +12,7 @@
 #include "control/app_log.h"
 #include "control/key_ring.h"
 #include "control/lifecycle.h"
+#include "control/task_test_support.h"
 #include "store/sqlite/sqlite_store.h"
 
 namespace firebreak::control {
@@ -30,15 +31,7 @@ class ControlTest : public testing::Test {
   // What a task returns.
   template <class T>
   T run(net::Task<T> task) {
-    std::optional<T> result;
-    net::asio::co_spawn(io_, std::move(task), [&](const std::exception_ptr& thrown, T value) {
-      if (thrown) std::rethrow_exception(thrown);
-      result = std::move(value);
-    });
-    io_.restart();
-    const Deadline deadline = Deadline::in(20s);
-    while (!result && !deadline.passed()) io_.run_one_for(1s);
-    return *std::move(result);
+    return run_task(io_, std::move(task));
   }
 
   net::asio::io_context io_;

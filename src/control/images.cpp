@@ -2,6 +2,7 @@
 
 #include "base/sys.h"
 #include "image/hook_caller.h"
+#include "store/walk.h"
 
 namespace firebreak::control {
 namespace {
@@ -13,18 +14,12 @@ using core::VersionState;
 Result<> fail_unfinished_images(store::Store& store) {
   FB_TRY_ASSIGN(const auto tenants, store.list_tenants());
   for (const core::Tenant& tenant : tenants) {
-    store::PageRequest page{.size = 1000, .token = {}};
-    do {
-      FB_TRY_ASSIGN(auto found, store.list_images(tenant.id, "", page));
-      for (core::Image& image : found.items) {
-        const bool creating = image.state == ImageState::creating;
-        if (image.tenant != tenant.id || (!creating && image.state != ImageState::updating))
-          continue;
-        image.state = creating ? ImageState::create_failed : ImageState::update_failed;
-        FB_TRY(store.update_image(image));
-      }
-      page.token = found.next;
-    } while (!page.token.empty());
+    FB_TRY(store::for_each_image(store, tenant.id, [&](core::Image& image) -> Result<> {
+      const bool creating = image.state == ImageState::creating;
+      if (!creating && image.state != ImageState::updating) return {};
+      image.state = creating ? ImageState::create_failed : ImageState::update_failed;
+      return store.update_image(image);
+    }));
   }
   return {};
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "control/task_test_support.h"
 #include "store/sqlite/sqlite_store.h"
 
 namespace firebreak::control {
@@ -52,15 +53,7 @@ class RolesTest : public testing::Test {
 
   template <class T>
   T run(net::Task<T> task) {
-    std::optional<T> result;
-    net::asio::co_spawn(io_, std::move(task), [&](const std::exception_ptr& thrown, T value) {
-      if (thrown) std::rethrow_exception(thrown);
-      result = std::move(value);
-    });
-    io_.restart();
-    const Deadline deadline = Deadline::in(20s);
-    while (!result && !deadline.passed()) io_.run_one_for(1s);
-    return *std::move(result);
+    return run_task(io_, std::move(task));
   }
 
   LivePtr live(const std::string& role, MicrovmState state = MicrovmState::running) {

@@ -299,6 +299,11 @@ TEST_F(Build, AFailureSaysWhatAndLeavesNothing) {
   EXPECT_THAT(server->cli({"image", "logs", "bad"}).out, HasSubstr("why"));
   EXPECT_EQ(machines(), 0U);
 
+  const Context large("FROM firebreak/debian:12\nRUN fallocate -l 9G /large\n");
+  const auto full = build("large", large);
+  EXPECT_EQ(full.status, 1);
+  EXPECT_THAT(full.err, HasSubstr("DISK_STORAGE_FULL"));
+
   const Context ends(
       "FROM firebreak/debian:12\nCMD [\"sh\", \"-c\", \"echo last words; exit 7\"]\n");
   const auto ended = build("ends", ends);

@@ -1,6 +1,7 @@
 // Operations on images, their versions, builds and managed images.
 #include "api/lambda/lambda_api.h"
 #include "api/lambda/lambda_json.h"
+#include "store/walk.h"
 
 namespace firebreak::api {
 namespace {
@@ -173,22 +174,14 @@ net::Task<AwsResult<std::optional<OrderedImage>>> LambdaApi::find_replay(Input& 
   const core::Time oldest = parts_.supervisor.services().clock.now() - kTokenLife;
   const core::TenantId& tenant = in.tenant();
   FB_CO_TRY(co_await db().run([&](store::Store& store) -> Result<> {
-    store::PageRequest page{.size = 1000, .token = {}};
-    do {
-      FB_TRY_ASSIGN(const auto images, store.list_images(tenant, "", page));
-      for (const core::Image& image : images.items) {
-        if (image.tenant != tenant) continue;
-        FB_TRY_ASSIGN(const auto versions, store.list_versions(image.id));
-        for (const core::ImageVersion& version : versions) {
-          const json::object kept = lambda::kept(version.config);
-          const json::value* known = kept.if_contains("clientToken");
-          if (known != nullptr && version.created > oldest && *known == json::value(token))
-            found = OrderedImage{image, version};
-        }
-      }
-      page.token = images.next;
-    } while (!page.token.empty() && !found);
-    return {};
+    const auto look = [&](const core::Image& image, const core::ImageVersion& version) -> Result<> {
+      const json::object kept = lambda::kept(version.config);
+      const json::value* known = kept.if_contains("clientToken");
+      if (known != nullptr && version.created > oldest && *known == json::value(token))
+        found = OrderedImage{image, version};
+      return {};
+    };
+    return store::for_each_version(store, tenant, look);
   }));
   if (found && lambda::kept(found->version.config).at("requestHash") != json::value(hash))
     co_return conflict(in.place, found->image,

@@ -5,6 +5,7 @@
 
 #include "api/lambda/shapes.h"
 #include "base/text.h"
+#include "store/walk.h"
 
 namespace firebreak::api {
 namespace {
@@ -109,22 +110,16 @@ net::Task<Result<std::map<std::string, std::map<std::string, LogStream>>>> LogsA
       }
       page.token = found.next;
     } while (!page.token.empty());
-    do {
-      FB_TRY_ASSIGN(const auto images, store.list_images(tenant, "", page));
-      for (const core::Image& image : images.items) {
-        if (image.tenant != tenant) continue;
-        FB_TRY_ASSIGN(const auto versions, store.list_versions(image.id));
-        for (const core::ImageVersion& version : versions) {
-          FB_TRY_ASSIGN(const auto builds, store.list_builds(image.id, version.number));
-          for (const core::Build& build : builds) {
-            if (auto stream = log_stream_of(image, version, build))
-              groups[stream->group][stream->name] = *stream;
-          }
-        }
+    const auto add_builds = [&](const core::Image& image,
+                                const core::ImageVersion& version) -> Result<> {
+      FB_TRY_ASSIGN(const auto builds, store.list_builds(image.id, version.number));
+      for (const core::Build& build : builds) {
+        if (auto stream = log_stream_of(image, version, build))
+          groups[stream->group][stream->name] = *stream;
       }
-      page.token = images.next;
-    } while (!page.token.empty());
-    return {};
+      return {};
+    };
+    return store::for_each_version(store, tenant, add_builds);
   }));
   // An image straight from the base has a build that printed nothing.
   for (auto& [name, streams] : groups) {
