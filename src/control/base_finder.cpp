@@ -3,29 +3,15 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/json.h"
-#include "image/image_config_json.h"
+#include "control/version_config.h"
 
 namespace firebreak::control {
 namespace {
-
-constexpr const char* kPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 std::string joined(const std::vector<std::string>& names) {
   std::string out;
   for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
   return out;
-}
-
-// The configuration that a version's own build left in its record.
-Result<image::ImageConfig> config_of(const core::ImageVersion& version) {
-  FB_TRY_ASSIGN(const json::object kept,
-                parse_json_object(version.config.empty() ? "{}" : version.config));
-  const json::value* config = kept.if_contains("image");
-  if (config != nullptr && config->is_object()) return image::config_from_json(config->as_object());
-  image::ImageConfig plain;
-  plain.env = {{"PATH", kPath}};
-  return plain;
 }
 
 }  // namespace
@@ -48,7 +34,7 @@ image::FoundBase BaseFinder::managed() const {
   const auto real = std::filesystem::canonical(settings_.base_disk, ec);
   const std::string id = "base:" + (ec ? settings_.base_disk : real.string());
   image::ImageConfig config;
-  config.env = {{"PATH", kPath}};
+  config.env = {{"PATH", kDefaultPath}};
   return {.image = {.key = id, .config = std::move(config)},
           .disk = {.base = settings_.base_disk, .layers = {}, .id = id}};
 }

@@ -64,6 +64,8 @@ machine::TenantSpec tenant_of(const BuildRequest& request, const image::ImageCon
   machine::TenantSpec tenant;
   tenant.env = environment(config, request.env);
   tenant.all_capabilities = request.all_capabilities;
+  tenant.user = config.user;
+  tenant.cwd = config.workdir;
   const std::vector<std::string> argv = image::command_of(config);
   if (argv.empty()) return tenant;
   tenant.app_is_pid1 = true;

@@ -3,7 +3,10 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 
+#include "control/version_config.h"
+#include "image/application.h"
 #include "image/hook_caller.h"
+#include "image/signal_name.h"
 
 namespace firebreak::control {
 namespace {
@@ -14,6 +17,7 @@ using core::MicrovmState;
 
 constexpr auto kStartDeadline = std::chrono::seconds(180);
 constexpr auto kEndDeadline = std::chrono::seconds(30);
+constexpr auto kStopDeadline = std::chrono::seconds(10);
 constexpr auto kRefreshDeadline = std::chrono::seconds(5);
 constexpr core::Seconds kRefreshAgain{30};
 // As a shell counts a process that a signal ended.
@@ -336,6 +340,15 @@ net::Task<Result<>> Lifecycle::remove_machine(LivePtr vm) {
   co_return removed;
 }
 
+// Only where the image says how: the end of others is the end of their machine, at once.
+net::Task<void> Lifecycle::stop_application(LiveMicrovm& vm) {
+  const auto config = config_of(vm.version);
+  if (!config || config->stop_signal.empty()) co_return;
+  const std::optional<int> signal = image::signal_number(config->stop_signal);
+  if (!signal) co_return;
+  co_await image::stop_application(vm.machine->agent(), *signal, Deadline::in(kStopDeadline));
+}
+
 net::Task<void> Lifecycle::end(LivePtr vm, std::string reason, bool call_hook) {
   if (vm->record.state != MicrovmState::terminating) {
     // Not written: it is looked at again by the ticker, and after a restart.
@@ -351,6 +364,7 @@ net::Task<void> Lifecycle::end(LivePtr vm, std::string reason, bool call_hook) {
     vm->in_last_hook = true;
     (void)co_await image::call_hook(vm->machine->agent(), vm->version.hooks, Hook::terminate, {});
     vm->in_last_hook = false;
+    co_await stop_application(*vm);
   }
   if (vm->machine) {
     if (auto usage = vm->machine->usage()) {

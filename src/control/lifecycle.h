@@ -66,6 +66,7 @@ class Lifecycle {
   net::Task<Result<>> restore(LivePtr vm, Deadline deadline);
   net::Task<Result<>> say_running(LivePtr vm, core::Hook hook, std::string body);
   net::Task<Result<>> remove_machine(LivePtr vm);
+  net::Task<void> stop_application(LiveMicrovm& vm);
   void observe(const machine::Phases& phases, std::string_view operation);
 
   Services& services_;

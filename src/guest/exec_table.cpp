@@ -160,7 +160,8 @@ Result<std::shared_ptr<Exec>> ExecTable::start(const ExecSpec& spec, Purpose pur
                                                const UserSpec& user, Stdio stdio) {
   Exec::Parts parts;
   FB_TRY_ASSIGN(parts.id, choose_id(spec, purpose));
-  const Command command = make_command(spec, stdio, user, site_->env);
+  Command command = make_command(spec, stdio, user, site_->env);
+  if (spec.cwd.empty()) command.cwd = site_->default_cwd;
 
   const std::unique_lock gate(state_.gate(), kGateWait);
   if (!gate.owns_lock()) return fail(Code::unavailable, "the tenant is being frozen");

@@ -24,7 +24,9 @@ struct Site {
   std::unique_ptr<Cgroup> app_cgroup;
   std::unique_ptr<CgroupPool> rehearsal_cgroups;
   std::map<std::string, std::string> env;
+  // Of execs that say nothing of it.
   UserSpec default_user;
+  std::string default_cwd = "/";
 };
 
 // The stdio of a process that is about to start: its ends and ours.

@@ -53,6 +53,15 @@ Result<> forget_cached(const std::string& device) {
   return {};
 }
 
+// What an exec has that says nothing of it. The site's root is open.
+Result<> set_defaults(Site& site, const TenantSpec& spec) {
+  FB_TRY_ASSIGN(site.default_user,
+                resolve_user(site.root.get(), spec.user.empty() ? "0" : spec.user));
+  if (!spec.cwd.empty()) site.default_cwd = spec.cwd;
+  site.env = spec.env;
+  return {};
+}
+
 }  // namespace
 
 Result<TenantSpec> parse_tenant_spec(const json::object& body) {
@@ -71,6 +80,8 @@ Result<TenantSpec> parse_tenant_spec(const json::object& body) {
   if (capabilities != "default" && capabilities != "all")
     reader.reject("capabilities", "must be default or all");
   spec.all_capabilities = capabilities == "all";
+  spec.user = reader.string_or("user", "");
+  spec.cwd = reader.string_or("cwd", "");
   spec.hostname = reader.string_or("hostname", spec.hostname);
   spec.env = reader.string_map_or_empty("env");
   spec.network = reader.boolean_or("network", false);
@@ -105,8 +116,7 @@ Result<TenantHandles> Tenant::create_here(const TenantSpec& spec) {
   if (spec.device != "none") return fail(Code::invalid, "there is no guest around this agent");
   auto site = std::make_unique<Site>();
   FB_TRY_ASSIGN(site->root, sys::open("/", O_PATH | O_DIRECTORY));
-  FB_TRY_ASSIGN(site->default_user, resolve_user(site->root.get(), "0"));
-  site->env = spec.env;
+  FB_TRY(set_defaults(*site, spec));
   execs_.set_site(std::move(site));
   state_.set_phase(Phase::running);
   FB_TRY(start_app(spec));
@@ -163,10 +173,9 @@ Result<std::unique_ptr<Site>> Tenant::enter_namespaces(const TenantSpec& spec,
     if (const int err = drop_bounding_set(); err != 0) return fail_errno("capabilities", err);
   }
   FB_TRY_ASSIGN(site->root, sys::open("/", O_PATH | O_DIRECTORY));
-  FB_TRY_ASSIGN(site->default_user, resolve_user(site->root.get(), "0"));
+  FB_TRY(set_defaults(*site, spec));
   FB_TRY_ASSIGN(site->cgroups, CgroupPool::make(cgroups_->tenant->fd(), kReadyCgroups));
   FB_TRY_ASSIGN(site->rehearsal_cgroups, CgroupPool::make(cgroups_->rehearsal->fd(), 1));
-  site->env = spec.env;
   return site;
 }
 

@@ -23,6 +23,8 @@ struct TenantSpec {
   bool app_is_pid1 = false;
   std::optional<ExecSpec> app;
   bool all_capabilities = false;
+  std::string user;  // of what is executed and names none; empty: root
+  std::string cwd;   // likewise; empty: /
   std::string hostname = "microvm";
   std::map<std::string, std::string> env;
   bool network = false;  // the tenant has the card when its first process starts

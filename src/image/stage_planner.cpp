@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "image/file_mode.h"
+#include "image/signal_name.h"
 #include "wire/path_pattern.h"
 
 namespace firebreak::image {
@@ -32,27 +33,6 @@ bool is_url(std::string_view source) {
   return source.starts_with("http://") || source.starts_with("https://") ||
          source.starts_with("git://") || source.starts_with("git@") ||
          source.starts_with("ssh://") || source.starts_with("ftp://");
-}
-
-bool is_signal(std::string_view text) {
-  static constexpr std::array<std::string_view, 31> kNames{
-      "HUP",  "INT",  "QUIT", "ILL",    "TRAP",   "ABRT",  "BUS",  "FPE",  "KILL", "USR1", "SEGV",
-      "USR2", "PIPE", "ALRM", "TERM",   "STKFLT", "CHLD",  "CONT", "STOP", "TSTP", "TTIN", "TTOU",
-      "URG",  "XCPU", "XFSZ", "VTALRM", "PROF",   "WINCH", "IO",   "PWR",  "SYS"};
-  if (const auto number = parse_u64(text)) return *number >= 1 && *number <= 64;
-  std::string name(text);
-  for (char& c : name)
-    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-  if (name.starts_with("SIG")) name.erase(0, 3);
-  if (std::ranges::find(kNames, name) != kNames.end()) return true;
-  for (const auto& [prefix, most] : {std::pair{"RTMIN", 15U}, std::pair{"RTMAX", 14U}}) {
-    if (!name.starts_with(prefix)) continue;
-    const std::string rest = name.substr(5);
-    const char sign = std::string_view(prefix) == "RTMIN" ? '+' : '-';
-    const auto offset = rest.starts_with(sign) ? parse_u64(rest.substr(1)) : std::nullopt;
-    return rest.empty() || (offset && *offset <= most);
-  }
-  return false;
 }
 
 struct PortRange {
@@ -418,7 +398,7 @@ Result<StagePlanner::Action> StagePlanner::act(const wire::ShellInstruction& she
 
 Result<StagePlanner::Action> StagePlanner::act(const wire::StopSignalInstruction& signal) {
   FB_TRY_ASSIGN(config_.stop_signal, expand(signal.signal));
-  if (!is_signal(config_.stop_signal))
+  if (!signal_number(config_.stop_signal))
     return bad("'" + config_.stop_signal.substr(0, 40) + "' is not a signal; write SIGTERM or 15");
   return ConfigStep();
 }

@@ -177,6 +177,8 @@ net::Task<Result<>> AgentClient::start_tenant(const TenantSpec& spec, Deadline d
   json::object body{{"root", {{"device", "/dev/vda"}, {"fstype", "ext4"}}},
                     {"pid1", spec.app_is_pid1 ? "app" : "reaper"},
                     {"capabilities", spec.all_capabilities ? "all" : "default"},
+                    {"user", spec.user},
+                    {"cwd", spec.cwd},
                     {"hostname", spec.hostname},
                     {"env", to_json(spec.env)},
                     {"network", spec.network},

@@ -27,6 +27,8 @@ struct TenantSpec {
   bool app_is_pid1 = false;  // otherwise our reaper is
   std::optional<AppSpec> app;
   bool all_capabilities = false;
+  std::string user;  // of execs that name none; empty: root
+  std::string cwd;   // likewise; empty: /
   std::string hostname = "firebreak";
   std::map<std::string, std::string> env;
   bool network = false;  // it has the card

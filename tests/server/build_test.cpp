@@ -114,7 +114,11 @@ class Build : public ::testing::Test {
   static inline std::unique_ptr<ServerProcess> server;
 };
 
-constexpr const char* kServer = R"(import http.server, os, sys
+constexpr const char* kServer = R"(import http.server, os, signal, sys
+def stop(number, frame):
+    print("told to stop", flush=True)
+    os._exit(0)
+signal.signal(signal.SIGUSR1, stop)
 started = os.urandom(8).hex()
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -134,6 +138,7 @@ RUN echo "$GREETING" > built; cat data.txt
 RUN useradd -m app && chown app built
 USER app
 EXPOSE 8080
+STOPSIGNAL SIGUSR1
 CMD ["python3", "server.py"]
 )");
   context.put("server.py", kServer);
@@ -146,8 +151,13 @@ CMD ["python3", "server.py"]
   const std::string fetch =
       "python3 -c 'import urllib.request; "
       "print(urllib.request.urlopen(\"http://127.0.0.1:8080\").read().decode())'; "
-      "cat /srv/app/built; stat -c %U /srv/app/built /proc/1";
-  EXPECT_EQ(in_clone("web", fetch), "hello-world /srv/app 1\nhello-world\napp\napp\n");
+      "cat /srv/app/built; stat -c %U /srv/app/built /proc/1; id -un; pwd";
+  EXPECT_EQ(in_clone("web", fetch),
+            "hello-world /srv/app 1\nhello-world\napp\napp\napp\n/srv/app\n");
+  const std::string id = trimmed(server->cli({"run", "web"}).out);
+  EXPECT_EQ(server->cli({"exec", "--user", "root", id, "--", "id", "-un"}).out, "root\n");
+  server->cli({"kill", id});
+  EXPECT_THAT(server->cli({"logs", id}).out, HasSubstr("told to stop"));
 
   // Nothing has changed: every step is cached, and so is the snapshot; no machine is started.
   const std::string before = server->log();
