@@ -146,8 +146,9 @@ class Server {
     supervisor_->egress().set_common(std::move(policies));
     FB_TRY_ASSIGN(const auto roles, read_roles(config_.roles));
     supervisor_->roles().set_common(roles);
-    images_ = std::make_unique<control::Images>(*services_, supervisor_->pool(), paths.base_disk());
-    FB_TRY(open_builds(paths));
+    FB_TRY_ASSIGN(const BaseDisks disks, base_disks_of(config_, paths));
+    images_ = std::make_unique<control::Images>(*services_, supervisor_->pool(), disks.python);
+    FB_TRY(open_builds(disks, paths));
     FB_TRY_ASSIGN(ingress::TokenKeys keys,
                   ingress::TokenKeys::load(config_.data_dir + "/endpoint.keys", clock_.now()));
     tokens_ = std::make_unique<ingress::TokenRing>(*supervisor_, std::move(keys), pool_);
@@ -178,9 +179,9 @@ class Server {
     return {};
   }
 
-  Result<> open_builds(const machine::HostPaths& paths) {
+  Result<> open_builds(const BaseDisks& disks, const machine::HostPaths& paths) {
     FB_TRY_ASSIGN(layers_, image::LayerCache::open(config_.data_dir + "/layers"));
-    FB_TRY_ASSIGN(control::BuildsConfig builds, builds_of(config_, paths));
+    FB_TRY_ASSIGN(control::BuildsConfig builds, builds_of(config_, disks, paths));
     builds_ = std::make_unique<control::Builds>(*services_, *images_, supervisor_->egress(),
                                                 *layers_, std::move(builds));
     return {};
@@ -214,6 +215,7 @@ class Server {
     FB_CO_TRY(co_await keys_->load());
     FB_CO_TRY(co_await tokens_->load());
     FB_CO_TRY(co_await images_->recover());
+    FB_CO_TRY(co_await builds_->prune_bases());
     FB_CO_TRY(co_await supervisor_->start());
     if (config_.python_image) {
       // Whoever asks for it from the first moment on finds it, or finds it being built.

@@ -46,6 +46,9 @@ struct ServerConfig {
   bool lambda_extensions = false;
   bool lambda_arm_alias = false;
   std::string base_aliases;  // "NAME=BASE,...": beside the usual ones
+  std::string apt_mirror;    // addresses, written into the bases; empty: as they are
+  std::string apt_security_mirror;
+  std::string pip_index;
   std::string build_egress;  // policy of builds that name none; empty: the tenant's default
   std::uint32_t build_seconds = 1800;
   std::uint32_t parallel_builds = 2;

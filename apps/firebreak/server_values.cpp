@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/sys.h"
 #include "base/text.h"
+#include "image/base_mirrors.h"
 
 namespace firebreak::cli {
 namespace {
@@ -89,7 +90,18 @@ Result<std::map<std::string, core::RolePolicy>> read_roles(const std::string& fi
       });
 }
 
-Result<control::BuildsConfig> builds_of(const ServerConfig& config,
+Result<BaseDisks> base_disks_of(const ServerConfig& config, const machine::HostPaths& paths) {
+  const image::Mirrors mirrors{.apt = config.apt_mirror,
+                               .apt_security = config.apt_security_mirror,
+                               .pip = config.pip_index};
+  FB_TRY(image::check_mirrors(mirrors));
+  BaseDisks disks{.copies = config.data_dir + "/bases", .debian = {}, .python = {}};
+  FB_TRY_ASSIGN(disks.debian, image::disk_with_mirrors(paths.debian_disk(), mirrors, disks.copies));
+  FB_TRY_ASSIGN(disks.python, image::disk_with_mirrors(paths.base_disk(), mirrors, disks.copies));
+  return disks;
+}
+
+Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDisks& disks,
                                         const machine::HostPaths& paths) {
   auto aliases = control::default_aliases();
   for (const std::string_view part : split(config.base_aliases, ',')) {
@@ -99,7 +111,9 @@ Result<control::BuildsConfig> builds_of(const ServerConfig& config,
       return fail(Code::invalid, "--base-aliases: '" + std::string(part) + "' must be NAME=BASE");
     aliases[std::string(part.substr(0, at))] = part.substr(at + 1);
   }
-  return control::BuildsConfig{.bases = {.base_disk = paths.base_disk(),
+  return control::BuildsConfig{.bases = {.managed = {{control::kDebianBase, disks.debian},
+                                                     {control::kPythonBase, disks.python}},
+                                         .copies = disks.copies,
                                          .scratch_disk = paths.scratch_disk(),
                                          .aliases = std::move(aliases)},
                                .directory = config.data_dir + "/builds",

@@ -14,7 +14,14 @@
 namespace firebreak::cli {
 
 control::ControlOptions options_of(const ServerConfig& config);
-Result<control::BuildsConfig> builds_of(const ServerConfig& config,
+// The managed bases, or the copies of them that have the mirrors of the configuration.
+struct BaseDisks {
+  std::string copies;  // directory
+  std::string debian;
+  std::string python;
+};
+Result<BaseDisks> base_disks_of(const ServerConfig& config, const machine::HostPaths& paths);
+Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDisks& disks,
                                         const machine::HostPaths& paths);
 // "HOST:PORT" or "[ADDRESS]:PORT" or "HOST"; nothing for an address that stands for all.
 std::string host_of(const std::string& address);

@@ -1,6 +1,5 @@
 #include "control/base_finder.h"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "control/version_config.h"
@@ -8,35 +7,33 @@
 namespace firebreak::control {
 namespace {
 
-std::string joined(const std::vector<std::string>& names) {
+std::string names_of(const std::map<std::string, std::string>& bases) {
   std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  for (const auto& [name, disk] : bases) out += (out.empty() ? "" : ", ") + name;
   return out;
+}
+
+image::FoundBase managed(const std::string& disk) {
+  std::error_code ec;
+  // The link leads to a directory that is named by content.
+  const auto real = std::filesystem::canonical(disk, ec);
+  const std::string id = "base:" + (ec ? disk : real.string());
+  image::ImageConfig config;
+  config.env = {{"PATH", kDefaultPath}};
+  return {.image = {.key = id, .config = std::move(config)},
+          .disk = {.base = disk, .layers = {}, .id = id}};
 }
 
 }  // namespace
 
-std::vector<std::string> managed_bases() {
-  return {"firebreak/debian:12", "firebreak/python:3.11"};
-}
-
 std::map<std::string, std::string> default_aliases() {
-  std::map<std::string, std::string> aliases{{"firebreak/debian", "firebreak/debian:12"},
-                                             {"firebreak/python", "firebreak/python:3.11"}};
+  std::map<std::string, std::string> aliases{{"firebreak/debian", kDebianBase},
+                                             {"firebreak/python", kPythonBase}};
   for (const char* tag : {"12", "12-slim", "bookworm", "bookworm-slim", "stable", "stable-slim"})
-    aliases[std::string("debian:") + tag] = "firebreak/debian:12";
+    aliases[std::string("debian:") + tag] = kDebianBase;
+  for (const char* tag : {"3.11", "3.11-slim", "3.11-bookworm", "3.11-slim-bookworm"})
+    aliases[std::string("python:") + tag] = kPythonBase;
   return aliases;
-}
-
-image::FoundBase BaseFinder::managed() const {
-  std::error_code ec;
-  // The link leads to a directory that is named by content.
-  const auto real = std::filesystem::canonical(settings_.base_disk, ec);
-  const std::string id = "base:" + (ec ? settings_.base_disk : real.string());
-  image::ImageConfig config;
-  config.env = {{"PATH", kDefaultPath}};
-  return {.image = {.key = id, .config = std::move(config)},
-          .disk = {.base = settings_.base_disk, .layers = {}, .id = id}};
 }
 
 net::Task<Result<image::FoundBase>> BaseFinder::find(core::TenantId tenant, std::string name,
@@ -50,13 +47,14 @@ net::Task<Result<image::FoundBase>> BaseFinder::find(core::TenantId tenant, std:
     FB_CO_TRY_ASSIGN(image, co_await find_image(tenant, name));
     if (image) co_return *std::move(image);
   }
-  const auto bases = managed_bases();
-  if (std::ranges::find(bases, name) != bases.end()) co_return managed();
+  if (const auto base = settings_.managed.find(name); base != settings_.managed.end())
+    co_return managed(base->second);
   co_return fail(Code::not_found,
-                 "there is no base image " + asked + " here; use one of " + joined(bases) +
+                 "there is no base image " + asked + " here; use one of " +
+                     names_of(settings_.managed) +
                      ", scratch, or an image of yours as NAME or NAME:VERSION, or let the operator "
                      "map the name with --base-aliases " +
-                     asked + "=" + bases.front());
+                     asked + "=" + kDebianBase);
 }
 
 net::Task<Result<std::optional<image::FoundBase>>> BaseFinder::find_image(core::TenantId tenant,

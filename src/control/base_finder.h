@@ -12,16 +12,17 @@
 namespace firebreak::control {
 
 struct BaseSettings {
-  std::string base_disk;
+  std::map<std::string, std::string> managed;  // "firebreak/debian:12" -> its disk
+  std::string copies;  // directory of managed bases that were changed for this server
   std::string scratch_disk;
   std::map<std::string, std::string> aliases;  // "debian:bookworm" -> "firebreak/debian:12"
 };
 
-// What the settings of an operator start from: other names of what the base really is. Not
-// python:3.11, whose users expect pip.
+inline constexpr const char* kDebianBase = "firebreak/debian:12";
+inline constexpr const char* kPythonBase = "firebreak/python:3.11";
+
+// What the settings of an operator start from: other names of what the bases really are.
 std::map<std::string, std::string> default_aliases();
-// Names of the bases that Firebreak comes with.
-std::vector<std::string> managed_bases();
 
 class BaseFinder {
  public:
@@ -34,7 +35,6 @@ class BaseFinder {
                                            std::vector<std::string>& notes);
 
  private:
-  image::FoundBase managed() const;
   net::Task<Result<std::optional<image::FoundBase>>> find_image(core::TenantId tenant,
                                                                 std::string name);
 

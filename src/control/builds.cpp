@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/sys.h"
+#include "image/base_mirrors.h"
 #include "image/image_config_json.h"
 #include "wire/crypto.h"
 #include "wire/dockerfile.h"
@@ -106,6 +107,21 @@ Builds::Builds(Services& services, Images& images, Egress& egress, image::LayerC
       log_(services.executor, config_.directory),
       slots_(services.executor, config_.parallel) {
   (void)sys::mkdirs(config_.directory, 0700);
+}
+
+net::Task<Result<>> Builds::prune_bases() {
+  std::set<std::string> used;
+  for (const auto& [name, disk] : config_.bases.managed) used.insert(disk);
+  FB_CO_TRY_ASSIGN(const auto all, co_await services_.db.run(
+                                       [](store::Store& store) { return store.all_versions(); }));
+  for (const core::ImageVersion& version : all) {
+    if (version.snapshot.empty()) continue;
+    const auto chain =
+        services_.engine.snapshot_disks(services_.catalogue.directory(version.snapshot));
+    if (!chain) co_return Result<>();  // what it needs cannot be known
+    used.insert(chain->begin(), chain->end());
+  }
+  co_return image::prune_disks(config_.bases.copies, used);
 }
 
 // ------------------------------------------------------------------------------------------ order

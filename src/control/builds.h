@@ -60,6 +60,8 @@ class Builds {
   Builds& operator=(const Builds&) = delete;
   ~Builds() = default;
 
+  // Copies of bases that neither the settings nor a snapshot name any more.
+  net::Task<Result<>> prune_bases();
   // Checks what can be checked without a machine, writes the records and goes on by itself.
   // Code::invalid with the place in the Dockerfile; Code::conflict while a build of that image goes
   // on; Code::exhausted when the tenant has too many.

@@ -21,6 +21,7 @@ struct HostPaths {
   std::string kernel() const { return guest_dir + "/vmlinux"; }
   std::string initramfs() const { return guest_dir + "/initramfs.cpio"; }
   std::string base_disk() const { return guest_dir + "/base.ext4"; }
+  std::string debian_disk() const { return guest_dir + "/debian.ext4"; }
   std::string scratch_disk() const { return guest_dir + "/scratch.ext4"; }
 };
 

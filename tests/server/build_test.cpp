@@ -129,7 +129,7 @@ http.server.HTTPServer(("", 8080), Handler).serve_forever()
 )";
 
 TEST_F(Build, AnApplicationIsAliveInEveryClone) {
-  const Context context(R"(FROM debian:bookworm
+  const Context context(R"(FROM python:3.11-slim
 ARG WHO=nobody
 ENV GREETING="hello-$WHO"
 WORKDIR /srv/app
@@ -146,7 +146,7 @@ CMD ["python3", "server.py"]
   const auto made = build("web", context, {"--build-arg", "WHO=world"});
   ASSERT_EQ(made.status, 0) << made.err;
   EXPECT_EQ(made.out, "web:1.0\n");
-  EXPECT_THAT(made.err, AllOf(HasSubstr("debian:bookworm is taken as firebreak/debian:12"),
+  EXPECT_THAT(made.err, AllOf(HasSubstr("python:3.11-slim is taken as firebreak/python:3.11"),
                               HasSubstr("first data"), HasSubstr("waiting for the application")));
   const std::string fetch =
       "python3 -c 'import urllib.request; "
@@ -187,7 +187,7 @@ CMD ["python3", "server.py"]
 }
 
 TEST_F(Build, StagesMountsAndCopiesGiveTheTreeThatIsMeant) {
-  const Context context(R"(FROM firebreak/debian:12 AS made
+  const Context context(R"(FROM firebreak/python:3.11 AS made
 RUN useradd -u 1234 app
 WORKDIR /out
 RUN --mount=type=bind,source=src,target=/in --mount=type=tmpfs,target=/t \

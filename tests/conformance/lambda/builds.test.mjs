@@ -54,7 +54,7 @@ const call = (endpoint, token, path, body) => new Promise((resolve, reject) => {
   sent.end(JSON.stringify(body));
 });
 
-const dockerfile = `FROM debian:bookworm
+const dockerfile = `FROM python:3.11-slim
 RUN apt-get update && apt-get install -y --no-install-recommends python3-flask && rm -rf /var/lib/apt/lists/*
 WORKDIR /sandbox
 COPY executor.py .
