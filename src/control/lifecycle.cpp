@@ -4,7 +4,6 @@
 #include <boost/asio/detached.hpp>
 
 #include "control/version_config.h"
-#include "image/application.h"
 #include "image/hook_caller.h"
 #include "image/signal_name.h"
 
@@ -109,6 +108,8 @@ net::Task<void> Lifecycle::watch_application(LivePtr vm,
       (void)services_.app_log.append(vm->record.id, (*frame)->type, (*frame)->payload);
       continue;
     }
+    vm->app_ended = true;
+    vm->app_changed.notify();
     auto exit = machine::parse_exit((*frame)->payload);
     int code = exit && exit->exit_code ? *exit->exit_code : 1;
     if (exit && exit->signal) code = kSignalCode + *exit->signal;
@@ -345,8 +346,9 @@ net::Task<void> Lifecycle::stop_application(LiveMicrovm& vm) {
   const auto config = config_of(vm.version);
   if (!config || config->stop_signal.empty()) co_return;
   const std::optional<int> signal = image::signal_number(config->stop_signal);
-  if (!signal) co_return;
-  co_await image::stop_application(vm.machine->agent(), *signal, Deadline::in(kStopDeadline));
+  const Deadline deadline = Deadline::in(kStopDeadline);
+  if (!signal || !co_await vm.machine->agent().signal_exec("app", *signal, deadline)) co_return;
+  while (!vm.app_ended && !deadline.passed()) (void)co_await vm.app_changed.wait(deadline);
 }
 
 net::Task<void> Lifecycle::end(LivePtr vm, std::string reason, bool call_hook) {

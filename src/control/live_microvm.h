@@ -21,6 +21,7 @@ struct LiveMicrovm {
       : record(std::move(microvm)),
         version(std::move(image_version)),
         size(size_class),
+        app_changed(executor),
         turn(executor) {}
 
   core::Microvm record;  // as last written to the store
@@ -34,10 +35,12 @@ struct LiveMicrovm {
   std::uint64_t memory_bytes = 0;  // resident, when last looked at
   std::uint64_t stored_bytes = 0;  // on disk, while suspended
   std::uint64_t app_offset = 0;    // of the application's output, as far as it is logged
-  core::Time refresh_at{};         // when its guest needs other credentials
-  bool in_last_hook = false;       // TERMINATING, while its hook runs: its credentials still work
-  bool end_asked = false;          // terminate waits for its turn; what runs should give up
-  net::Mutex turn;                 // one transition at a time
+  bool app_ended = false;          // and everything that it printed is logged
+  net::Event app_changed;
+  core::Time refresh_at{};    // when its guest needs other credentials
+  bool in_last_hook = false;  // TERMINATING, while its hook runs: its credentials still work
+  bool end_asked = false;     // terminate waits for its turn; what runs should give up
+  net::Mutex turn;            // one transition at a time
 };
 using LivePtr = std::shared_ptr<LiveMicrovm>;
 

@@ -1,6 +1,5 @@
 #include "image/image_snapshot.h"
 
-#include "image/application.h"
 #include "image/guest_stream.h"
 #include "image/hook_caller.h"
 
@@ -8,6 +7,7 @@ namespace firebreak::image {
 namespace {
 
 constexpr auto kPoll = std::chrono::milliseconds(100);
+constexpr std::size_t kMaxTail = 2000;
 
 void say(const SnapshotSpec& spec, const std::string& text) {
   if (spec.log) spec.log(text + "\n");
@@ -16,6 +16,20 @@ void say(const SnapshotSpec& spec, const std::string& text) {
 net::Task<void> pause(std::chrono::nanoseconds time) {
   net::asio::steady_timer timer(co_await net::asio::this_coro::executor, time);
   (void)co_await timer.async_wait(net::kNoThrow);
+}
+
+// What it printed, at the end of it; shown in the log and in the reason.
+net::Task<std::string> last_output(machine::AgentClient& agent, Deadline deadline) {
+  std::string text;
+  auto stream = co_await agent.exec_output("app", 0, deadline);
+  while (stream) {
+    auto frame = co_await (*stream)->next(deadline);
+    if (!frame || !*frame) break;
+    if ((*frame)->type == wire::FrameType::out || (*frame)->type == wire::FrameType::err)
+      text += (*frame)->payload;
+    if (text.size() > 2 * kMaxTail) text.erase(0, text.size() - kMaxTail);
+  }
+  co_return text;
 }
 
 net::Task<Result<bool>> runs(machine::AgentClient& agent, Deadline deadline) {

@@ -254,7 +254,7 @@ scriptkept
 
 TEST_F(Build, SecretsReachNeitherDiskNorSnapshot) {
   // Put together in the guest only: the Dockerfile itself is kept, in the version's record.
-  const Context context(R"(FROM firebreak/debian:12
+  const Context context(R"(FROM firebreak/python:3.11
 RUN --mount=type=secret,id=token --mount=type=secret,id=other,env=OTHER \
     python3 -c 'import os; a = open("/run/secrets/token").read(); print(len(a), len(os.environ["OTHER"]))'
 RUN python3 -c 'print("written".upper() + "CANARY" * 2)' > /etc/kept; sync
