@@ -199,7 +199,10 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   microvm.role = std::move(request.role);
   microvm.started = microvm.state_since = now;
   auto created = co_await services_.db.run(
-      [&](store::Store& store) { return store.create_microvm(microvm, tenant.limits); });
+      // A power cut would end the microVM as well; what must last is what the caller was told.
+      [&](store::Store& store) {
+        return store.create_microvm(microvm, tenant.limits, store::Durability::later);
+      });
   if (!created || !created->created) {
     if (clone) pool_.give_back(chosen.version, std::move(clone));
     if (!created) co_return std::unexpected(created.error());
@@ -211,6 +214,13 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   registry_.add(vm);
   const core::Microvm record = vm->record;
   spawn(lifecycle_.launch(vm, std::move(clone)));
+  // While it starts.
+  const auto kept = co_await services_.db.run([](store::Store& store) { return store.sync(); });
+  if (!kept) {
+    (void)co_await lifecycle_.terminate(vm, "It could not be recorded.",
+                                        Deadline::in(std::chrono::seconds(60)));
+    co_return std::unexpected(kept.error());
+  }
   co_return record;
 }
 

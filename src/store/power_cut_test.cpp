@@ -128,6 +128,17 @@ std::vector<Step> workload() {
       [=](Store& s) { return s.remove_tenant(b.id).has_value(); },
       [=](Store& s) { return s.remove_image(image).has_value(); },
       meter(3, a.id),
+      // Nothing was promised before the sync.
+      [=](Store& s) {
+        const auto made = s.create_microvm(sample_microvm(4, a.id), {}, Durability::later);
+        if (!made) return false;
+        const auto moved = s.change({.id = made->microvm.id,
+                                     .expected = made->microvm.revision,
+                                     .state = running,
+                                     .at = made->microvm.state_since + Seconds(1),
+                                     .durability = Durability::later});
+        return moved.has_value() && s.sync().has_value();
+      },
   };
 }
 

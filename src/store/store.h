@@ -1,6 +1,6 @@
 // What Firebreak remembers, as a domain interface: engines behind it (SQLite now) pass one
-// conformance suite. A call that returned success has reached the disk. Calls block: the owner
-// runs them off the event loop, one at a time.
+// conformance suite. A call that returned success has reached the disk, unless the caller asked for
+// Durability::later. Calls block: the owner runs them off the event loop, one at a time.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,10 @@ struct Page {
   std::vector<T> items;
   std::string next;  // token of the next page; empty at the end
 };
+
+// `later`: the end of the server cannot undo it, but a power cut can, until sync() has returned.
+// For what a power cut ends anyway: a microVM that starts.
+enum class Durability { now, later };
 
 struct PageRequest {
   std::uint32_t size = 50;  // 1..1000
@@ -48,6 +52,7 @@ struct MicrovmChange {
   std::optional<std::string> egress;
   bool clear_payload = false;
   core::Time at{};
+  Durability durability = Durability::now;
 };
 
 struct UsageRow {
@@ -137,7 +142,11 @@ class Store {
     bool created = true;
   };
   virtual Result<Created> create_microvm(const core::Microvm& microvm,
-                                         const core::TenantLimits& limits) = 0;
+                                         const core::TenantLimits& limits,
+                                         Durability durability) = 0;
+  Result<Created> create_microvm(const core::Microvm& microvm, const core::TenantLimits& limits) {
+    return create_microvm(microvm, limits, Durability::now);
+  }
   virtual Result<std::optional<core::Microvm>> find_microvm(const core::TenantId& tenant,
                                                             const core::MicrovmId& id) = 0;
   // For the endpoint: a token has proven who may use it.
@@ -149,6 +158,8 @@ class Store {
   virtual Result<std::vector<core::Microvm>> live_microvms() = 0;
   // conflict: changed meanwhile, or not in core's table. Returns it as it is now.
   virtual Result<core::Microvm> change(const MicrovmChange& change) = 0;
+  // Everything written until now has reached the disk.
+  virtual Result<> sync() = 0;
   // What counts against the limits: everything that is not TERMINATED.
   virtual Result<core::TenantUse> tenant_use(const core::TenantId& tenant) = 0;
   // Forgets TERMINATED ones older than that, with their events; their usage is kept. How many.

@@ -199,20 +199,45 @@ std::unexpected<Error> Connection::error(int rc) const {
   return fail(code, message_of(code, rc, path_), std::move(detail));
 }
 
-Result<Transaction> Transaction::begin(Connection& db) {
-  FB_TRY(db.run("BEGIN IMMEDIATE"));
-  return Transaction(db);
+// SQLite would do this with the next commit that is to last.
+Result<> Connection::sync() {
+  sqlite3_file* log = nullptr;
+  const int found = sqlite3_file_control(handle_, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+  if (found != SQLITE_OK) return error(found);
+  if (log == nullptr || log->pMethods == nullptr) return {};  // nothing was written yet
+  const int synced = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
+  if (synced != SQLITE_OK) return error(synced);
+  return {};
+}
+
+Result<Transaction> Transaction::begin(Connection& db, Durability durability) {
+  const bool lazy = durability == Durability::later;
+  // A write-ahead log is not flushed at each commit then; it is no less consistent.
+  if (lazy) FB_TRY(db.script("PRAGMA synchronous = NORMAL"));
+  Transaction transaction(db, lazy);
+  if (auto begun = db.run("BEGIN IMMEDIATE"); !begun) {
+    transaction.end();
+    return std::unexpected(begun.error());
+  }
+  return transaction;
+}
+
+void Transaction::end() {
+  if (lazy_) (void)db_->script("PRAGMA synchronous = FULL");
+  db_ = nullptr;
 }
 
 Transaction::~Transaction() {
   // After some failures (disk full) SQLite has rolled back by itself; then this one says so, and
   // that is all it can say.
-  if (db_ != nullptr) (void)db_->run("ROLLBACK");
+  if (db_ == nullptr) return;
+  (void)db_->run("ROLLBACK");
+  end();
 }
 
 Result<> Transaction::commit() {
   FB_TRY(db_->run("COMMIT"));
-  db_ = nullptr;
+  end();
   return {};
 }
 

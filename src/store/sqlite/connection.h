@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "core/clock.h"
 #include "core/ids.h"
+#include "store/store.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -119,6 +120,8 @@ class Connection {
   }
   // Several statements without values: schema and settings.
   Result<> script(const std::string& sql);
+  // The write-ahead log is on the disk, whatever was committed.
+  Result<> sync();
 
   std::int64_t last_rowid() const;
   const std::string& path() const { return path_; }
@@ -138,8 +141,9 @@ class Connection {
 // Rolls back unless committed.
 class Transaction {
  public:
-  static Result<Transaction> begin(Connection& db);
-  Transaction(Transaction&& other) noexcept : db_(std::exchange(other.db_, nullptr)) {}
+  static Result<Transaction> begin(Connection& db, Durability durability = Durability::now);
+  Transaction(Transaction&& other) noexcept
+      : db_(std::exchange(other.db_, nullptr)), lazy_(other.lazy_) {}
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
   Transaction& operator=(Transaction&&) = delete;
@@ -147,8 +151,10 @@ class Transaction {
   Result<> commit();
 
  private:
-  explicit Transaction(Connection& db) : db_(&db) {}
+  Transaction(Connection& db, bool lazy) : db_(&db), lazy_(lazy) {}
+  void end();
   Connection* db_;
+  bool lazy_;
 };
 
 }  // namespace firebreak::store

@@ -72,8 +72,9 @@ class SqliteStore final : public Store {
                                                std::uint32_t version) override;
 
   // sqlite_microvms.cpp
-  Result<Created> create_microvm(const core::Microvm& microvm,
-                                 const core::TenantLimits& limits) override;
+  Result<Created> create_microvm(const core::Microvm& microvm, const core::TenantLimits& limits,
+                                 Durability durability) override;
+  Result<> sync() override;
   Result<std::optional<core::Microvm>> find_microvm(const core::TenantId& tenant,
                                                     const core::MicrovmId& id) override;
   Result<std::optional<core::Microvm>> find_by_endpoint(const core::EndpointId& id) override;

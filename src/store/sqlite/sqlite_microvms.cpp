@@ -139,11 +139,12 @@ Result<std::optional<core::Microvm>> SqliteStore::made_before(const core::Microv
 }
 
 Result<Store::Created> SqliteStore::create_microvm(const core::Microvm& microvm,
-                                                   const core::TenantLimits& limits) {
+                                                   const core::TenantLimits& limits,
+                                                   Durability durability) {
   if (microvm.state != core::MicrovmState::pending) {
     return fail(Code::invalid, "a microVM begins as PENDING");
   }
-  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_));
+  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_, durability));
   FB_TRY_ASSIGN(auto before, made_before(microvm));
   if (before) {
     FB_TRY(transaction.commit());
@@ -216,8 +217,12 @@ Result<std::vector<core::Microvm>> SqliteStore::live_microvms() {
       read_microvm);
 }
 
+Result<> SqliteStore::sync() {
+  return db_->sync();
+}
+
 Result<core::Microvm> SqliteStore::change(const MicrovmChange& change) {
-  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_));
+  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_, change.durability));
   FB_TRY_ASSIGN(auto found, read_one(db_->query("SELECT * FROM microvms WHERE id = ?", change.id),
                                      read_microvm));
   if (!found) return fail(Code::not_found, "microVM " + change.id.str() + " does not exist");
