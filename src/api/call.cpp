@@ -78,4 +78,17 @@ net::Task<void> reply_error(net::HttpExchange& exchange, const Error& error) {
                                 Deadline::in(kReplyDeadline));
 }
 
+net::Task<Result<>> reply_wrong_method(net::HttpExchange& exchange,
+                                       const std::vector<std::string>& methods) {
+  std::string allowed;
+  for (const std::string& method : methods) allowed += (allowed.empty() ? "" : ", ") + method;
+  const Error error{
+      Code::invalid,
+      exchange.request().target + " has no " + exchange.request().method + "; use " + allowed,
+      {}};
+  co_return co_await exchange.reply(405, {{"content-type", "application/json"}, {"allow", allowed}},
+                                    json::serialize(error_json(error)) + "\n",
+                                    Deadline::in(kReplyDeadline));
+}
+
 }  // namespace firebreak::api

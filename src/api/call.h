@@ -42,5 +42,8 @@ int http_status(Code code);
 json::object error_json(const Error& error);
 // Answers with the error, unless an answer has begun.
 net::Task<void> reply_error(net::HttpExchange& exchange, const Error& error);
+// 405: the path exists, with these methods.
+net::Task<Result<>> reply_wrong_method(net::HttpExchange& exchange,
+                                       const std::vector<std::string>& methods);
 
 }  // namespace firebreak::api

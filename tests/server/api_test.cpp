@@ -9,6 +9,7 @@
 namespace firebreak::testing_support {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 class Api : public ::testing::Test {
@@ -326,6 +327,9 @@ TEST_F(Api, BadInputSaysWhatAndHow) {
                 .status,
             400);
   EXPECT_EQ(server->call("GET", "/v1/nothing").status, 404);
+  const Answer method = server->call("PUT", "/v1/microvms");
+  EXPECT_EQ(method.status, 405);
+  EXPECT_THAT(method.text_of("repair"), AllOf(HasSubstr("GET"), HasSubstr("POST")));
   EXPECT_EQ(server->call("GET", "/v1/microvms/%zz").status, 404);
 }
 

@@ -59,10 +59,11 @@ net::Task<Result<>> NativeApi::dispatch(net::HttpExchange& exchange, net::Target
   }
   FB_CO_TRY_ASSIGN(control::Caller caller, authenticate(exchange.request()));
   const Match match = router_.match(exchange.request().method, target.segments);
+  if (match.route == nullptr && match.path_known)
+    co_return co_await reply_wrong_method(exchange, match.methods);
   if (match.route == nullptr) {
-    co_return fail(match.path_known ? Code::invalid : Code::not_found,
-                   exchange.request().method + " " + exchange.request().target +
-                       " is not part of the API; see /v1/openapi.json");
+    co_return fail(Code::not_found, exchange.request().method + " " + exchange.request().target +
+                                        " is not part of the API; see /v1/openapi.json");
   }
   if (match.route->admin && !caller.key.admin) {
     co_return fail(Code::denied, "this call needs an administrator's key");
