@@ -264,7 +264,7 @@ net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline
   BuildRequest::Context context = request.context;
   if (!context) {
     say(*active, "getting the build context");
-    FB_CO_TRY_ASSIGN(context, co_await request.fetch());
+    FB_CO_TRY_ASSIGN(context, co_await request.fetch(deadline));
   }
   FB_CO_TRY_ASSIGN(Plan plan, co_await this->plan(active->tenant.id, request, context));
   const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(

@@ -24,7 +24,7 @@ struct BuildRequest {
   std::string name;
   std::uint32_t memory_mib = core::kDefaultMemoryMib;
   Context context;  // or, where it is got only once the build goes on:
-  std::function<net::Task<Result<Context>>()> fetch;
+  std::function<net::Task<Result<Context>>(Deadline)> fetch;
   std::string file = "Dockerfile";
   std::string target;
   std::map<std::string, std::string> args;

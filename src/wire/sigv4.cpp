@@ -331,4 +331,31 @@ SigV4Result<> check_sigv4(const SigV4Request& request, const SigV4Claim& claim,
   return {};
 }
 
+Headers sign_sigv4(const SigV4Request& request, const SigV4Key& key, const std::string& region,
+                   const std::string& service, const std::string& payload_hash, std::int64_t now) {
+  SigV4Claim claim;
+  claim.timestamp = amz_date(now);
+  claim.date = claim.timestamp.substr(0, 8);
+  claim.region = region;
+  claim.service = service;
+  Headers added{{"x-amz-content-sha256", payload_hash}, {"x-amz-date", claim.timestamp}};
+  if (!key.session_token.empty()) added.push_back({"x-amz-security-token", key.session_token});
+  Headers all = request.headers;
+  all.insert(all.end(), added.begin(), added.end());
+  claim.signed_headers = {"host"};
+  for (const HeaderField& header : all)
+    if (header.name.starts_with("x-amz-")) claim.signed_headers.push_back(header.name);
+  std::ranges::sort(claim.signed_headers);
+  const SigV4Request complete{request.method, request.target, request.host, all};
+  const std::string canonical = sigv4_canonical_request(complete, claim, payload_hash);
+  std::string names;
+  for (const std::string& name : claim.signed_headers) names += (names.empty() ? "" : ";") + name;
+  added.push_back({"authorization", std::string(kAlgorithm) + " Credential=" + key.access_key_id +
+                                        "/" + claim.scope() + ", SignedHeaders=" + names +
+                                        ", Signature=" +
+                                        sigv4_signature(sigv4_signing_key(key.secret, claim),
+                                                        sigv4_string_to_sign(claim, canonical))});
+  return added;
+}
+
 }  // namespace firebreak::wire

@@ -268,6 +268,33 @@ TEST(SigV4, RefusesWhatCannotBeRead) {
   EXPECT_EQ(kind_of({}, target.replace(target.find("86400"), 5, "604801")), Kind::malformed);
 }
 
+// Amazon's example of a request for a bucket's lifecycle.
+TEST(SigV4, SignsAsPublished) {
+  const SigV4Key key{"AKIAIOSFODNN7EXAMPLE", std::string(kS3Secret), ""};
+  const Headers none;
+  const Headers added =
+      sign_sigv4({"GET", "/?lifecycle", "examplebucket.s3.amazonaws.com", none}, key, "us-east-1",
+                 "s3", kEmpty, parse_amz_date("20130524T000000Z"));
+  EXPECT_EQ(find_header(added, "authorization"),
+            "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, "
+            "SignedHeaders=host;x-amz-content-sha256;x-amz-date, Signature="
+            "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
+}
+
+TEST(SigV4, WhatIsSignedIsVerified) {
+  const SigV4Key key{"AKIDEXAMPLE", std::string(kSecret), "token"};
+  Sent sent{.target = "/bucket/a%20key", .headers = {{"x-amz-te", "a"}}};
+  const std::int64_t now = suite_time();
+  for (const HeaderField& field :
+       sign_sigv4(sent.request(), key, "eu-1", "s3", std::string(kUnsignedPayload), now))
+    sent.headers.push_back(field);
+  auto checked = sent.check(now);
+  EXPECT_TRUE(checked) << checked.error().message;
+  EXPECT_FALSE(sent.check(now, kS3Secret));
+  sent.headers[0].value = "b";
+  EXPECT_FALSE(sent.check(now));
+}
+
 TEST(SigV4, Dates) {
   EXPECT_EQ(parse_amz_date("19700102T000001Z"), 86401);
   EXPECT_EQ(amz_date(86401), "19700102T000001Z");
