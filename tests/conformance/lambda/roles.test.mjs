@@ -247,6 +247,22 @@ test('a role that is taken allows what it allows', async () => {
   await refused(assume(own, 'none'), 'AccessDenied');
 });
 
+test('what is missing is denied to who may not list', async () => {
+  await put('lister', { Action: 's3:GetObject', Resource: 'arn:aws:s3:::*' }, { Action: 's3:ListBucket', Resource: 'arn:aws:s3:::shared' });
+  await put('reader', { Action: 's3:GetObject', Resource: 'arn:aws:s3:::*' });
+  const missing = { Bucket: 'shared', Key: 'mine/none' };
+  const status = async (by, command) => (await by.s3.send(command).then(() => undefined, (reason) => reason)).$metadata.httpStatusCode;
+  const lister = await assume(own, 'lister');
+  await refused(lister.s3.send(new s3.GetObjectCommand(missing)), 'NoSuchKey');
+  assert.equal(await status(lister, new s3.HeadObjectCommand(missing)), 404);
+  const reader = await assume(own, 'reader');
+  await reader.s3.send(new s3.GetObjectCommand({ Bucket: 'shared', Key: 'mine/given' }));
+  await refused(reader.s3.send(new s3.GetObjectCommand(missing)), 'AccessDenied', /s3:ListBucket on resource: arn:aws:s3:::shared /);
+  assert.equal(await status(reader, new s3.HeadObjectCommand(missing)), 403);
+  await refused(reader.s3.send(new s3.GetObjectCommand({ Bucket: 'absent', Key: 'x' })), 'NoSuchBucket');
+  await refused(own.s3.send(new s3.GetObjectCommand(missing)), 'NoSuchKey');
+});
+
 test('a role cannot give what it does not have', { timeout: 240_000 }, async () => {
   const connector = (name) => `arn:aws:lambda:eu-local-1:aws:network-connector:aws-network-connector:${name}`;
   await put('runner',
