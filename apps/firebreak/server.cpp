@@ -167,8 +167,8 @@ class Server {
         clock_);
     FB_TRY(objects_->load());
     FB_TRY_ASSIGN(remote_objects_, remote_objects_of(config_, clock_));
-    artifacts_ = std::make_unique<api::Artifacts>(*objects_, remote_objects_.get(), pool_,
-                                                  builds_->directory());
+    artifacts_ = std::make_unique<api::Artifacts>(
+        *objects_, remote_objects_.get(), supervisor_->roles(), pool_, builds_->directory());
     FB_TRY_ASSIGN(aws_, make_aws_api(config_, {.supervisor = *supervisor_,
                                                .images = *images_,
                                                .builds = *builds_,

@@ -29,10 +29,24 @@ Result<control::BuildRequest::Context> finish(image::ContextUpload& upload) {
 net::Task<Result<control::BuildRequest::Context>> Artifacts::fetch(core::TenantId tenant,
                                                                    ImageOrder order,
                                                                    Deadline deadline) const {
+  FB_CO_TRY(allow(tenant, order));
   if (remote_ != nullptr && remote_->has(tenant, order.bucket))
     co_return co_await read_remote(std::move(tenant), std::move(order), deadline);
   auto read = [&] { return read_own(tenant, order); };
   co_return co_await net::run_blocking(pool_, read);
+}
+
+// With what the build role allows now, as the read itself would be.
+Result<> Artifacts::allow(const core::TenantId& tenant, const ImageOrder& order) const {
+  if (order.build_role.empty()) return {};
+  const control::RolePtr role = roles_.find(tenant, order.build_role);
+  const std::string resource = "arn:aws:s3:::" + order.bucket + "/" + order.key;
+  if (role &&
+      core::decide(role->policy, {.action = "s3:GetObject", .resource = resource, .prefix = {}}) ==
+          core::RoleVerdict::allowed)
+    return {};
+  return fail(Code::denied, "S3_ACCESS_DENIED: the build role " + order.build_role +
+                                " does not allow s3:GetObject on " + resource);
 }
 
 Result<Artifacts::Context> Artifacts::read_own(const core::TenantId& tenant,

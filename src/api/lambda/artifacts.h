@@ -15,8 +15,8 @@ class Artifacts {
  public:
   // `remote` may be nullptr. `directory`: on the file system that holds contexts.
   Artifacts(const object::ObjectStore& own, const object::RemoteObjects* remote,
-            net::asio::thread_pool& pool, std::string directory)
-      : own_(own), remote_(remote), pool_(pool), directory_(std::move(directory)) {}
+            const control::Roles& roles, net::asio::thread_pool& pool, std::string directory)
+      : own_(own), remote_(remote), roles_(roles), pool_(pool), directory_(std::move(directory)) {}
 
   // Failures begin with the codes that AWS documents.
   net::Task<Result<control::BuildRequest::Context>> fetch(core::TenantId tenant, ImageOrder order,
@@ -25,12 +25,14 @@ class Artifacts {
  private:
   using Context = control::BuildRequest::Context;
 
+  Result<> allow(const core::TenantId& tenant, const ImageOrder& order) const;
   Result<Context> read_own(const core::TenantId& tenant, const ImageOrder& order) const;
   net::Task<Result<Context>> read_remote(core::TenantId tenant, ImageOrder order,
                                          Deadline deadline) const;
 
   const object::ObjectStore& own_;
   const object::RemoteObjects* remote_;
+  const control::Roles& roles_;
   net::asio::thread_pool& pool_;
   std::string directory_;
 };

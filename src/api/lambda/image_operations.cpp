@@ -142,6 +142,7 @@ AwsResult<ImageOrder> LambdaApi::read_order(const Input& in) const {
   const std::string uri = in.text_in("codeArtifact", "uri").substr(std::string("s3://").size());
   order.bucket = uri.substr(0, uri.find('/'));
   order.key = uri.substr(uri.find('/') + 1);
+  order.build_role = build_role(in);
   order.env = in.strings("environmentVariables");
   order.tags = in.strings("tags");
 

@@ -263,6 +263,23 @@ test('what is missing is denied to who may not list', async () => {
   await refused(own.s3.send(new s3.GetObjectCommand(missing)), 'NoSuchKey');
 });
 
+test('an artifact is read with what the build role allows', { timeout: 120_000 }, async () => {
+  const reason = async (name, buildRoleArn, key) => {
+    await own.lambda.send(new lambda.CreateMicrovmImageCommand({
+      name, baseImageArn: 'arn:aws:lambda:eu-local-1:aws:microvm-image:debian-12', buildRoleArn, codeArtifact: { uri: `s3://shared/${key}` },
+    }));
+    const version = await until(async () => {
+      const now = await own.lambda.send(new lambda.GetMicrovmImageVersionCommand({ imageIdentifier: name, imageVersion: '1.0' }));
+      return now.state === 'FAILED' && now;
+    });
+    return version.stateReason;
+  };
+  assert.match(await reason('role-denies', arn('prefix'), 'other/secret'), /^S3_ACCESS_DENIED: .*prefix.*arn:aws:s3:::shared\/other\/secret$/);
+  assert.match(await reason('role-allows', arn('prefix'), 'mine/given'), /^ARCHIVE_INVALID/);
+  // A role that IAM made elsewhere is not known here, and limits nothing.
+  assert.match(await reason('role-elsewhere', 'arn:aws:iam::123456789012:role/prefix', 'other/secret'), /^ARCHIVE_INVALID/);
+});
+
 test('a role cannot give what it does not have', { timeout: 240_000 }, async () => {
   const connector = (name) => `arn:aws:lambda:eu-local-1:aws:network-connector:aws-network-connector:${name}`;
   await put('runner',
