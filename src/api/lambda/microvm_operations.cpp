@@ -165,7 +165,8 @@ LambdaApi::Answer LambdaApi::run_microvm(Input& in) {
   request.payload = in.text("runHookPayload");
   request.client_token = in.text("clientToken");
   request.request_hash = wire::sha256_hex(lambda::canonical_json(in.body));
-  request.config = json::serialize(json::object{{"lambda", std::move(config)}});
+  request.config =
+      json::serialize(json::object{{"lambda", std::move(config)}, {"region", in.place.region}});
   const bool request_egress = request.egress.has_value();
   auto launched = co_await parts_.supervisor.launch(in.call.caller.tenant, std::move(request),
                                                     in.call.deadline);

@@ -47,6 +47,8 @@ found = {"open": ask("/latest/meta-data/iam/security-credentials/")[0]}
 token = ask("/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds="60")[1]
 found["forwarded"] = ask("/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds="60", X_Forwarded_For="a")[0]
 found["id"] = ask("/latest/meta-data/instance-id", X_aws_ec2_metadata_token=token)[1]
+found["region"] = ask("/latest/meta-data/placement/region", X_aws_ec2_metadata_token=token)[1]
+found["document"] = json.loads(ask("/latest/dynamic/instance-identity/document", X_aws_ec2_metadata_token=token)[1])
 found["status"], found["role"] = ask("/latest/meta-data/iam/security-credentials/", X_aws_ec2_metadata_token=token)
 if found["status"] == 200:
     found["keys"] = json.loads(ask("/latest/meta-data/iam/security-credentials/" + found["role"], X_aws_ec2_metadata_token=token)[1])
@@ -122,6 +124,10 @@ test('without a role a guest finds no credentials', async () => {
   assert.equal(found.forwarded, 403);
   assert.equal(found.status, 404);
   assert.equal(found.id, id);
+  assert.equal(found.region, 'eu-local-1');
+  assert.deepEqual(found.document, {
+    accountId: server.account, architecture: 'x86_64', availabilityZone: 'eu-local-1a', instanceId: id, region: 'eu-local-1', version: '2017-09-30',
+  });
   await terminate(id);
 });
 
