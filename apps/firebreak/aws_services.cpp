@@ -28,6 +28,15 @@ Result<std::map<std::string, std::uint32_t>> parse_rates(const std::string& text
   return rates;
 }
 
+// What a program finds in its environment beside its own, as on AWS.
+std::map<std::string, std::string> platform_env(const api::lambda::Place& place,
+                                                const std::string& image, std::uint64_t version) {
+  return {{"AWS_REGION", place.region},
+          {"AWS_LAMBDA_MICROVM_IMAGE_NAME", image},
+          {"AWS_LAMBDA_MICROVM_IMAGE_ARN", api::lambda::image_arn(place, place.account, image)},
+          {"AWS_LAMBDA_MICROVM_IMAGE_VERSION", core::version_text(version)}};
+}
+
 Task<Result<api::OrderedImage>> order_image(AwsParts parts, core::Tenant tenant,
                                             api::ImageOrder order) {
   control::BuildRequest request;
@@ -35,6 +44,10 @@ Task<Result<api::OrderedImage>> order_image(AwsParts parts, core::Tenant tenant,
   request.memory_mib = order.memory_mib;
   request.hooks = order.hooks;
   request.env = order.env;
+  request.platform_env = [place = api::lambda::Place{order.region, tenant.id.str()},
+                          image = order.name](std::uint64_t version) {
+    return platform_env(place, image, version);
+  };
   request.tags = order.tags;
   request.all_capabilities = order.all_capabilities;
   request.egress = order.egress;

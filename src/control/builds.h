@@ -34,6 +34,8 @@ struct BuildRequest {
   std::string ready_path;  // polled with GET in place of the ready hook
   std::uint16_t ready_port = 0;
   std::map<std::string, std::string> env;  // beside what ENV sets
+  // What is in the application's environment beneath both, by the number of the version.
+  std::function<std::map<std::string, std::string>(std::uint64_t)> platform_env;
   core::Tags tags;
   bool all_capabilities = false;
   bool python_context = false;

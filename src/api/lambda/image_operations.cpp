@@ -137,6 +137,7 @@ AwsResult<> LambdaApi::read_machine(const Input& in, ImageOrder& order) const {
 AwsResult<ImageOrder> LambdaApi::read_order(const Input& in) const {
   ImageOrder order;
   order.name = in.text("name");
+  order.region = in.place.region;
   FB_TRY(read_base(in, order));
   FB_TRY(read_machine(in, order));
   const std::string uri = in.text_in("codeArtifact", "uri").substr(std::string("s3://").size());

@@ -29,6 +29,7 @@ struct LambdaOptions {
 // One create or update of an image, checked.
 struct ImageOrder {
   std::string name;
+  std::string region;
   std::string base_image;    // name of a base image
   std::string base_version;  // "1"
   std::string bucket;        // of the zip with the Dockerfile

@@ -134,6 +134,9 @@ test('an application from a zip in S3 is built, run and called', async () => {
   const answer = await call(microvm.endpoint, token, '/execute', { code: 'print(6 * 7)' });
   assert.equal(answer.status, 200, answer.text);
   assert.deepEqual(JSON.parse(answer.text), { stdout: '42\n', exit_code: 0, payload: 'for this one', mode: 'sandbox' });
+  const names = ['AWS_REGION', 'AWS_LAMBDA_MICROVM_IMAGE_NAME', 'AWS_LAMBDA_MICROVM_IMAGE_ARN', 'AWS_LAMBDA_MICROVM_IMAGE_VERSION'];
+  const told = await call(microvm.endpoint, token, '/execute', { code: `import os\nfor name in ${JSON.stringify(names)}: print(os.environ[name])` });
+  assert.deepEqual(JSON.parse(told.text).stdout.trim().split('\n'), ['eu-local-1', 'sandbox', image.imageArn, '1.0'], told.text);
   await send('TerminateMicrovm', { microvmIdentifier: microvm.microvmId });
 }, { timeout: 900_000 });
 
