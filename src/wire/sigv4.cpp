@@ -310,14 +310,15 @@ std::string sigv4_signature(std::string_view signing_key, std::string_view strin
 SigV4Result<> check_sigv4(const SigV4Request& request, const SigV4Claim& claim,
                           std::string_view secret, std::string_view payload_hash,
                           std::int64_t now) {
-  if (claim.signed_at > now + kSigV4Skew)
+  const std::int64_t skew = claim.service == "s3" ? kSigV4SkewOfS3 : kSigV4Skew;
+  if (claim.signed_at > now + skew)
     return refuse(Kind::skewed, "Signature not yet current: " + claim.timestamp +
-                                    " is still later than " + amz_date(now + kSigV4Skew));
+                                    " is still later than " + amz_date(now + skew));
   if (claim.presigned) {
     if (now > claim.signed_at + claim.expires) return refuse(Kind::expired, "Request has expired");
-  } else if (now > claim.signed_at + kSigV4Skew) {
+  } else if (now > claim.signed_at + skew) {
     return refuse(Kind::skewed, "Signature expired: " + claim.timestamp + " is now earlier than " +
-                                    amz_date(now - kSigV4Skew));
+                                    amz_date(now - skew));
   }
   if (auto complete = check_signed_headers(request, claim); !complete) return complete;
   const std::string canonical = sigv4_canonical_request(request, claim, payload_hash);

@@ -36,7 +36,9 @@ template <class T = void>
 using SigV4Result = std::expected<T, SigV4Refusal>;
 
 inline constexpr std::string_view kUnsignedPayload = "UNSIGNED-PAYLOAD";
-inline constexpr std::int64_t kSigV4Skew = 15L * 60;
+// How far the clocks may be apart; S3 allows more.
+inline constexpr std::int64_t kSigV4Skew = 5L * 60;
+inline constexpr std::int64_t kSigV4SkewOfS3 = 15L * 60;
 
 // What a request says about itself; to be believed only after check_sigv4.
 struct SigV4Claim {

@@ -101,6 +101,7 @@ test('an application from a zip in S3 is built, run and called', async () => {
   const made = await send('CreateMicrovmImage', {
     name: 'sandbox', ...base, codeArtifact: { uri: 's3://artifacts/code.zip' },
     resources: [{ minimumMemoryInMiB: 512 }], environmentVariables: { MODE: 'sandbox' }, tags: { team: 'agents' },
+    description: 'runs code', logging: { cloudWatch: { logGroup: 'builds' } }, additionalOsCapabilities: [], cpuConfigurations: [{ architecture: 'X86_64' }],
     hooks: {
       port: 8080,
       microvmImageHooks: { ready: 'ENABLED', readyTimeoutInSeconds: 300 },
@@ -117,6 +118,13 @@ test('an application from a zip in S3 is built, run and called', async () => {
   assert.equal(version.state, 'SUCCESSFUL');
   assert.equal(version.status, 'ACTIVE');
   assert.deepEqual(version.codeArtifact, { uri: 's3://artifacts/code.zip' });
+  for (const [member, value] of Object.entries({
+    description: 'runs code', logging: { cloudWatch: { logGroup: 'builds' } }, cpuConfigurations: [{ architecture: 'X86_64' }], resources: [{ minimumMemoryInMiB: 512 }],
+    environmentVariables: { MODE: 'sandbox' }, baseImageArn: base.baseImageArn, baseImageVersion: '1.0', buildRoleArn: base.buildRoleArn, tags: { team: 'agents' },
+  })) assert.deepEqual(version[member], value, member);
+  assert.equal(version.hooks.port, 8080);
+  assert.equal(version.hooks.microvmImageHooks.readyTimeoutInSeconds, 300);
+  assert.equal(version.hooks.microvmHooks.suspend, 'DISABLED');
   const builds = await send('ListMicrovmImageBuilds', { imageIdentifier: 'sandbox', imageVersion: '1.0' });
   assert.equal(builds.items.length, 1);
   const build = await send('GetMicrovmImageBuild', {

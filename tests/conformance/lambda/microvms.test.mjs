@@ -221,7 +221,7 @@ test('a signature must be of the key, of this request, of now', async () => {
   assert.equal(bad.$metadata.httpStatusCode, 403);
   await list(['UnrecognizedClientException', by({ accessKeyId: 'AKIAAAAAAAAAAAAAAAAA', secretAccessKey })]);
   await list(['UnrecognizedClientException', by({ accessKeyId, secretAccessKey, sessionToken: 'bm90aGluZw==' })]);
-  for (const minutes of [-20, 20]) {
+  for (const minutes of [-6, 6]) {
     const skewed = by({ accessKeyId, secretAccessKey }, { systemClockOffset: minutes * 60_000 });
     await list(['InvalidSignatureException', skewed]);
     await send('ListMicrovms', {}, skewed);  // the SDK has set its clock by our answer

@@ -13,7 +13,8 @@ import { Server, until } from './server.mjs';
 let server;
 
 before(async () => {
-  server = await Server.start(['--python-image', 'false', '--aws-rates', 'GetMicrovm=1'], 773000);
+  server = await Server.start(['--python-image', 'false', '--aws-rates', 'GetMicrovm=1,ListTags=1',
+    '--memory-mib', '4096', '--overcommit', '1', '--suspend-under-pressure', 'false', '--pool-least', '0', '--pool-most', '0'], 773000);
 });
 after(() => server?.stop());
 
@@ -99,6 +100,12 @@ test('throttling tells when to come again', async () => {
   assert.equal(throttled[0].$metadata.httpStatusCode, 429);
   assert.ok(throttled[0].retryAfterSeconds >= 1);
   assert.equal(throttled[0].quotaCode, 'GetMicrovm');
+  const Resource = `arn:aws:lambda:eu-local-1:${server.account}:microvm-image:none`;
+  const tags = await Promise.all(Array.from({ length: 5 }, () => client.send(new lambda.ListTagsCommand({ Resource })).catch((error) => error)));
+  const many = tags.find((error) => error.name === 'TooManyRequestsException');
+  assert.ok(many, tags.map((error) => error.name).join());
+  assert.equal(many.$metadata.httpStatusCode, 429);
+  assert.equal(many.Type, 'User');
 });
 
 test('what an application printed is in its log group', { timeout: 240_000 }, async () => {
@@ -106,7 +113,8 @@ test('what an application printed is in its log group', { timeout: 240_000 }, as
     name: 'talker', memoryMib: 512, app: { argv: ['/bin/sh', '-c', 'echo hello; echo good bye; exec sleep 100000'] },
   });
   const client = new lambda.LambdaMicrovmsClient(server.config());
-  const run = (input) => client.send(new lambda.RunMicrovmCommand({ imageIdentifier: 'talker', ...input }));
+  const once = new lambda.LambdaMicrovmsClient(server.config({ maxAttempts: 1 }));
+  const run = (input) => once.send(new lambda.RunMicrovmCommand({ imageIdentifier: 'talker', ...input }));
   const usual = await run({});
   const named = await run({ logging: { cloudWatch: { logGroup: 'mine', logStream: 'here' } } });
   const silent = await run({ logging: { disabled: {} } });
@@ -135,5 +143,12 @@ test('what an application printed is in its log group', { timeout: 240_000 }, as
   assert.deepEqual(cli('logs', 'describe-log-groups', '--query', 'logGroups[].logGroupName', '--output', 'text').trim().split('\t').sort(), ['/aws/lambda-microvms/talker', 'mine']);
   const tail = cli('logs', 'tail', '/aws/lambda-microvms/talker', '--format', 'short');
   assert.match(tail, /^\S+ hello\n\S+ good bye\n$/);
-  for (const { microvmId } of [usual, named, silent]) await client.send(new lambda.TerminateMicrovmCommand({ microvmIdentifier: microvmId }));
+  const all = [usual, named, silent];
+  // Until the host is full.
+  let full;
+  while (!full && all.length < 20) all.push(await run({}).catch((error) => { full = error; return usual; }));
+  assert.equal(full?.name, 'InsufficientCapacityException');
+  assert.equal(full.$metadata.httpStatusCode, 500);
+  assert.ok(full.message);
+  for (const { microvmId } of all) await client.send(new lambda.TerminateMicrovmCommand({ microvmIdentifier: microvmId }));
 });
