@@ -109,18 +109,24 @@ net::Task<Result<std::unique_ptr<RemoteObject>>> RemoteObjects::get(core::Tenant
     co_return fail(Code::internal, "the server's credentials for S3 cannot be read",
                    call.error().text());
   const Deadline connecting = deadline.earlier(Deadline::in(kConnectTime));
+  // Whatever keeps it from answering, a deadline too, is not the artifact's fault.
+  const auto silent = [](const Error& error) {
+    return fail(Code::unavailable, "the S3 endpoint does not answer; try again later",
+                error.text());
+  };
   auto connected = co_await net::connect_url(settings_.endpoint, "", connecting);
-  if (!connected)
-    co_return fail(Code::unavailable, "the S3 endpoint cannot be reached; try again later",
-                   connected.error().text());
-  FB_CO_TRY_ASSIGN(auto stream, co_await net::HttpClientStream::start(
-                                    *std::move(connected), *std::move(call), false, connecting));
-  FB_CO_TRY_ASSIGN(const net::HttpReply head, co_await stream->head(connecting));
-  if (head.status != 200) {
+  if (!connected) co_return silent(connected.error());
+  auto started = co_await net::HttpClientStream::start(*std::move(connected), *std::move(call),
+                                                       false, connecting);
+  if (!started) co_return silent(started.error());
+  std::unique_ptr<net::HttpClientStream> stream = *std::move(started);
+  const auto head = co_await stream->head(connecting);
+  if (!head) co_return silent(head.error());
+  if (head->status != 200) {
     const std::string code = co_await error_code(*stream, connecting);
-    co_return refusal(head.status, code, bucket, key);
+    co_return refusal(head->status, code, bucket, key);
   }
-  const auto length = parse_u64(wire::find_header(head.headers, "content-length"));
+  const auto length = parse_u64(wire::find_header(head->headers, "content-length"));
   if (length && *length > limit) co_return too_large(limit);
   co_return std::make_unique<RemoteObject>(std::move(stream), limit);
 }

@@ -200,9 +200,15 @@ TEST_F(Remote, TooMuchIsRefusedBeforeTheBodyAndInIt) {
 
 TEST_F(Remote, NobodyThereIsNotTheTenantsFault) {
   serve([](net::HttpExchange& exchange) -> net::Task<void> {
-    (void)co_await exchange.reply(200, {}, "", net::soon());
+    (void)co_await exchange.wait_gone(net::soon());
   });
   open();
+  run([&]() -> net::Task<void> {
+    const Deadline brief = Deadline::in(std::chrono::milliseconds(200));
+    auto got = co_await remote_->get(kOne, "code", "apps/a", 100, brief);
+    EXPECT_FALSE(got);
+    if (!got) EXPECT_EQ(got.error().code, Code::unavailable) << got.error().text();
+  });
   server_.reset();
   run([&]() -> net::Task<void> {
     auto got = co_await fetch("apps/a");

@@ -89,7 +89,9 @@ net::Task<Result<Artifacts::Context>> Artifacts::read_remote(core::TenantId tena
   for (bool more = true; more;) {
     auto bytes = co_await (*object)->read(deadline.earlier(Deadline::in(kIdle)));
     if (!bytes && bytes.error().code == Code::exhausted) co_return not_an_archive(bytes.error());
-    if (!bytes) co_return fail(bytes.error(), "the S3 endpoint broke off");
+    if (!bytes)
+      co_return fail(Code::unavailable, "the S3 endpoint broke off; try again later",
+                     bytes.error().text());
     more = !bytes->empty();
     waiting += *bytes;
     if (more && waiting.size() < kPiece) continue;
