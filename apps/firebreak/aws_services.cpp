@@ -1,13 +1,10 @@
 #include "aws_services.h"
 
-#include <unistd.h>
-
 #include "api/lambda/lambda_api.h"
 #include "api/logs/logs_api.h"
 #include "api/s3/s3_api.h"
 #include "api/sts/sts_api.h"
 #include "base/text.h"
-#include "image/context_upload.h"
 
 namespace firebreak::cli {
 namespace {
@@ -31,38 +28,13 @@ Result<std::map<std::string, std::uint32_t>> parse_rates(const std::string& text
   return rates;
 }
 
-// The zip of an order, as a context; failures begin with the codes that AWS documents.
-Result<control::BuildRequest::Context> read_artifact(const object::ObjectStore& objects,
-                                                     const core::TenantId& tenant,
-                                                     const api::ImageOrder& order,
-                                                     const std::string& directory) {
-  if (!objects.bucket(tenant, order.bucket))
-    return fail(Code::not_found,
-                "S3_NO_SUCH_BUCKET: the bucket " + order.bucket + " does not exist");
-  const auto info = objects.find(tenant, order.bucket, order.key);
-  if (!info)
-    return fail(Code::not_found,
-                "S3_NO_SUCH_KEY: the bucket " + order.bucket + " has no object " + order.key);
-  FB_TRY_ASSIGN(const UniqueFd file, objects.open(tenant, order.bucket, *info));
-  FB_TRY_ASSIGN(auto upload, image::ContextUpload::create(directory));
-  std::string piece(std::size_t{256} << 10, '\0');
-  const auto invalid = [](const Error& error) {
-    return fail(Code::invalid, "ARCHIVE_INVALID: " + error.message);
-  };
-  for (off_t at = 0;;) {
-    const ssize_t got = ::pread(file.get(), piece.data(), piece.size(), at);
-    if (got < 0) return fail_errno("reading the artifact");
-    if (got == 0) break;
-    at += got;
-    if (auto fed = upload->feed({piece.data(), static_cast<std::size_t>(got)}); !fed)
-      return invalid(fed.error());
-  }
-  auto context = upload->finish();
-  if (!context) return invalid(context.error());
-  if ((*context)->find("Dockerfile") == nullptr)
-    return fail(Code::not_found,
-                "ARCHIVE_DOCKERFILE_NOT_FOUND: the zip has no Dockerfile at its root");
-  return control::BuildRequest::Context(*std::move(context));
+// What a program finds in its environment beside its own, as on AWS.
+std::map<std::string, std::string> platform_env(const api::lambda::Place& place,
+                                                const std::string& image, std::uint64_t version) {
+  return {{"AWS_REGION", place.region},
+          {"AWS_LAMBDA_MICROVM_IMAGE_NAME", image},
+          {"AWS_LAMBDA_MICROVM_IMAGE_ARN", api::lambda::image_arn(place, place.account, image)},
+          {"AWS_LAMBDA_MICROVM_IMAGE_VERSION", core::version_text(version)}};
 }
 
 Task<Result<api::OrderedImage>> order_image(AwsParts parts, core::Tenant tenant,
@@ -72,14 +44,17 @@ Task<Result<api::OrderedImage>> order_image(AwsParts parts, core::Tenant tenant,
   request.memory_mib = order.memory_mib;
   request.hooks = order.hooks;
   request.env = order.env;
+  request.platform_env = [place = api::lambda::Place{order.region, tenant.id.str()},
+                          image = order.name](std::uint64_t version) {
+    return platform_env(place, image, version);
+  };
   request.tags = order.tags;
   request.all_capabilities = order.all_capabilities;
   request.egress = order.egress;
   request.build_egress = order.egress;
   request.lambda = order.config;
-  request.fetch = [parts, id = tenant.id, order]() -> Task<Result<control::BuildRequest::Context>> {
-    auto read = [&]() { return read_artifact(parts.objects, id, order, parts.builds.directory()); };
-    co_return co_await net::run_blocking(parts.pool, read);
+  request.fetch = [&artifacts = parts.artifacts, id = tenant.id, order](Deadline deadline) {
+    return artifacts.fetch(id, order, deadline);
   };
   FB_CO_TRY_ASSIGN(control::NewVersion made,
                    co_await parts.builds.order(std::move(tenant), std::move(request)));

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "api/aws/aws_api.h"
+#include "api/lambda/artifacts.h"
 #include "control/builds.h"
 #include "control/images.h"
 #include "control/key_ring.h"
@@ -21,6 +22,7 @@ struct AwsParts {
   control::Builds& builds;
   control::KeyRing& keys;
   object::ObjectStore& objects;
+  api::Artifacts& artifacts;
   net::asio::thread_pool& pool;
   ingress::EndpointTokens& tokens;
   std::function<std::string(const core::Microvm&)> endpoint;

@@ -131,6 +131,13 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
          "Lambda API: calls a second per tenant, as RunMicrovm=5,SuspendMicrovm=2");
   option("object-quota-mib", config.object_quota_mib, "S3 API: what a tenant may keep");
   option("object-max-mib", config.object_max_mib, "S3 API: the largest object");
+  option("s3-endpoint", config.s3_endpoint,
+         "S3 service elsewhere that artifacts of images are read from: http(s)://HOST[:PORT]");
+  option("s3-region", config.s3_region, "Its region");
+  option("s3-credentials", config.s3_credentials,
+         "File with the keys for it, profile default, as ~/.aws/credentials");
+  option("s3-buckets", config.s3_buckets,
+         "Who may read what there: ACCOUNT=BUCKET/FOLDER,... or *=BUCKET/{account}");
   option("cgroup", config.cgroup, "Name of the parent cgroup");
   option("uid-first", config.uid_first, "First of the uids given to machines");
   option("uid-count", config.uid_count, "How many of them");

@@ -166,11 +166,15 @@ class Server {
                              .object_bytes = config_.object_max_mib << 20},
         clock_);
     FB_TRY(objects_->load());
+    FB_TRY_ASSIGN(remote_objects_, remote_objects_of(config_, clock_));
+    artifacts_ = std::make_unique<api::Artifacts>(
+        *objects_, remote_objects_.get(), supervisor_->roles(), pool_, builds_->directory());
     FB_TRY_ASSIGN(aws_, make_aws_api(config_, {.supervisor = *supervisor_,
                                                .images = *images_,
                                                .builds = *builds_,
                                                .keys = *keys_,
                                                .objects = *objects_,
+                                               .artifacts = *artifacts_,
                                                .pool = pool_,
                                                .tokens = *tokens_,
                                                .endpoint = [this](const core::Microvm& microvm) {
@@ -407,6 +411,8 @@ class Server {
   ingress::EndpointAddress endpoints_;
   std::unique_ptr<api::NativeApi> api_;
   std::unique_ptr<object::ObjectStore> objects_;
+  std::unique_ptr<object::RemoteObjects> remote_objects_;
+  std::unique_ptr<api::Artifacts> artifacts_;
   std::unique_ptr<api::AwsApi> aws_;
   std::unique_ptr<net::HttpServer> listener_;
   std::unique_ptr<net::HttpServer> endpoint_listener_;

@@ -56,6 +56,10 @@ struct ServerConfig {
   std::string aws_rates;  // "RunMicrovm=5,SuspendMicrovm=2": calls a second per tenant
   std::uint64_t object_quota_mib = 10240;
   std::uint64_t object_max_mib = 5120;
+  std::string s3_endpoint;              // an S3 service elsewhere, for artifacts of images
+  std::string s3_region = "us-east-1";  // of it
+  std::string s3_credentials;           // file, as ~/.aws/credentials
+  std::string s3_buckets;               // "ACCOUNT=BUCKET/FOLDER,...": who may read what there
 };
 
 // Returns when the server has ended after SIGTERM or SIGINT; the error says why it could not serve.

@@ -123,4 +123,22 @@ Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDi
                                .parallel = config.parallel_builds};
 }
 
+Result<std::unique_ptr<object::RemoteObjects>> remote_objects_of(const ServerConfig& config,
+                                                                 const core::Clock& clock) {
+  if (config.s3_endpoint.empty() && config.s3_credentials.empty() && config.s3_buckets.empty())
+    return nullptr;
+  if (config.s3_endpoint.empty() || config.s3_credentials.empty() || config.s3_buckets.empty())
+    return fail(Code::invalid,
+                "--s3-endpoint, --s3-credentials and --s3-buckets belong together; give all three");
+  auto grants = object::parse_remote_grants(config.s3_buckets);
+  if (!grants) return fail(grants.error(), "--s3-buckets");
+  auto opened = object::RemoteObjects::open({.endpoint = config.s3_endpoint,
+                                             .region = config.s3_region,
+                                             .credentials_file = config.s3_credentials,
+                                             .grants = *std::move(grants)},
+                                            clock);
+  if (!opened) return fail(opened.error(), "--s3-endpoint");
+  return opened;
+}
+
 }  // namespace firebreak::cli

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <string>
 
 #include "control/builds.h"
 #include "core/role.h"
 #include "machine/scratch_engine.h"
+#include "object/remote_objects.h"
 #include "obs/log.h"
 #include "server.h"
 
@@ -31,5 +33,9 @@ obs::Level level_of(const std::string& name);
 // should find out from a leak.
 Result<std::map<std::string, core::EgressPolicy>> read_policies(const std::string& file);
 Result<std::map<std::string, core::RolePolicy>> read_roles(const std::string& file);
+
+// nullptr when the configuration names no S3 service elsewhere.
+Result<std::unique_ptr<object::RemoteObjects>> remote_objects_of(const ServerConfig& config,
+                                                                 const core::Clock& clock);
 
 }  // namespace firebreak::cli

@@ -54,16 +54,21 @@ json::array to_json(const std::vector<image::StepReport>& steps) {
   return out;
 }
 
-std::map<std::string, std::string> environment(const image::ImageConfig& config,
-                                               const std::map<std::string, std::string>& more) {
-  std::map<std::string, std::string> env(config.env.begin(), config.env.end());
-  for (const auto& [name, value] : more) env[name] = value;
+using Environment = std::map<std::string, std::string>;
+
+// What is named later wins.
+Environment environment(const BuildRequest& request, std::uint64_t version,
+                        const image::ImageConfig& config) {
+  Environment env = request.platform_env ? request.platform_env(version) : Environment();
+  for (const auto& [name, value] : config.env) env[name] = value;
+  for (const auto& [name, value] : request.env) env[name] = value;
   return env;
 }
 
-machine::TenantSpec tenant_of(const BuildRequest& request, const image::ImageConfig& config) {
+machine::TenantSpec tenant_of(const BuildRequest& request, const image::ImageConfig& config,
+                              const Environment& env) {
   machine::TenantSpec tenant;
-  tenant.env = environment(config, request.env);
+  tenant.env = env;
   tenant.all_capabilities = request.all_capabilities;
   tenant.user = config.user;
   tenant.cwd = config.workdir;
@@ -79,9 +84,9 @@ machine::TenantSpec tenant_of(const BuildRequest& request, const image::ImageCon
 
 // Two builds with the same key make the same snapshot.
 std::string snapshot_key(const core::TenantId& tenant, const BuildRequest& request,
-                         const image::BuiltDisk& built) {
+                         const image::BuiltDisk& built, const Environment& environment) {
   json::object env;
-  for (const auto& [name, value] : request.env) env[name] = value;
+  for (const auto& [name, value] : environment) env[name] = value;
   const json::object parts{{"tenant", tenant.str()},
                            {"disk", built.disk.id},
                            {"config", image::to_json(built.config)},
@@ -264,7 +269,7 @@ net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline
   BuildRequest::Context context = request.context;
   if (!context) {
     say(*active, "getting the build context");
-    FB_CO_TRY_ASSIGN(context, co_await request.fetch());
+    FB_CO_TRY_ASSIGN(context, co_await request.fetch(deadline));
   }
   FB_CO_TRY_ASSIGN(Plan plan, co_await this->plan(active->tenant.id, request, context));
   const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -291,7 +296,8 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
                                                      const image::BuiltDisk& built,
                                                      Deadline deadline) {
   const BuildRequest& request = active->request;
-  const std::string key = snapshot_key(active->tenant.id, request, built);
+  const Environment env = environment(request, active->made.version.number, built.config);
+  const std::string key = snapshot_key(active->tenant.id, request, built, env);
   FB_CO_TRY(record(*active, built, key));
   if (!request.no_cache) {
     if (auto same = co_await same_snapshot(key, deadline)) {
@@ -306,7 +312,7 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
       .disk = built.disk,
       .directory = directory,
       .machine_id = machine_id,
-      .tenant = tenant_of(request, built.config),
+      .tenant = tenant_of(request, built.config, env),
       .hooks = request.hooks,
       .port = request.ready_port != 0 ? request.ready_port : image::first_port(built.config),
       .ready_path = request.ready_path,

@@ -24,7 +24,7 @@ struct BuildRequest {
   std::string name;
   std::uint32_t memory_mib = core::kDefaultMemoryMib;
   Context context;  // or, where it is got only once the build goes on:
-  std::function<net::Task<Result<Context>>()> fetch;
+  std::function<net::Task<Result<Context>>(Deadline)> fetch;
   std::string file = "Dockerfile";
   std::string target;
   std::map<std::string, std::string> args;
@@ -34,6 +34,8 @@ struct BuildRequest {
   std::string ready_path;  // polled with GET in place of the ready hook
   std::uint16_t ready_port = 0;
   std::map<std::string, std::string> env;  // beside what ENV sets
+  // What is in the application's environment beneath both, by the number of the version.
+  std::function<std::map<std::string, std::string>(std::uint64_t)> platform_env;
   core::Tags tags;
   bool all_capabilities = false;
   bool python_context = false;

@@ -9,6 +9,7 @@ namespace {
 
 // The one name under which a guest finds its credentials, whatever its role is called.
 constexpr const char* kGuestRole = "execution_role";
+constexpr const char* kDefaultRegion = "local-1";
 constexpr std::size_t kMaxRoles = 1000;
 
 // "2026-01-31T23:59:59Z"
@@ -26,6 +27,14 @@ std::string common_id(const std::string& name) {
   std::string id = "AROA" + wire::sha256_hex(name).substr(0, 17);
   for (char& c : id) c = static_cast<char>(std::toupper(c));
   return id;
+}
+
+// The region of the request that ran it, where that had one.
+std::string region_of(const core::Microvm& microvm) {
+  const auto config = parse_json_object(microvm.config.empty() ? "{}" : microvm.config);
+  const json::value* region = config ? config->if_contains("region") : nullptr;
+  return region != nullptr && region->is_string() ? std::string(region->as_string())
+                                                  : kDefaultRegion;
 }
 
 Error no_role(const std::string& name) {
@@ -121,7 +130,9 @@ Result<RolePtr> Roles::admit(const Caller& caller) const {
 }
 
 json::object Roles::metadata(LiveMicrovm& vm) const {
-  json::object metadata{{"instance_id", vm.record.id.str()}};
+  json::object metadata{{"instance_id", vm.record.id.str()},
+                        {"region", region_of(vm.record)},
+                        {"account", vm.record.tenant.str()}};
   if (vm.record.role.empty() || keys_ == nullptr) return metadata;
   const RolePtr role = find(vm.record.tenant, vm.record.role);
   const core::Time now = clock_.now();

@@ -142,9 +142,15 @@ TEST_F(RolesTest, AGuestGetsCredentialsOfItsRoleWithAnEnd) {
   EXPECT_FALSE(caller(metadata));
 }
 
-TEST_F(RolesTest, WithoutARoleThereIsOnlyTheId) {
-  EXPECT_EQ(roles_->metadata(*live("")).size(), 1U);
-  EXPECT_EQ(roles_->metadata(*live("gone")).size(), 1U);
+TEST_F(RolesTest, WithoutARoleThereIsOnlyWhoAndWhere) {
+  const LivePtr vm = live("");
+  const json::object metadata = roles_->metadata(*vm);
+  EXPECT_EQ(metadata, (json::object{{"instance_id", vm->record.id.str()},
+                                    {"region", "local-1"},
+                                    {"account", a_.id.str()}}));
+  vm->record.config = R"({"lambda":{},"region":"eu-1"})";
+  EXPECT_EQ(roles_->metadata(*vm).at("region"), json::value("eu-1"));
+  EXPECT_FALSE(roles_->metadata(*live("gone")).contains("role"));
 }
 
 TEST_F(RolesTest, CredentialsEndWithTheirMicrovm) {

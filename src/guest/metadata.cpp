@@ -16,6 +16,8 @@ Result<Metadata::Values> Metadata::parse(const json::object& body) {
   JsonReader reader(body, "metadata.");
   Values values;
   values.instance_id = reader.string("instance_id");
+  values.region = reader.string_or("region", "");
+  values.account = reader.string_or("account", "");
   values.role = reader.string_or("role", "");
   values.credentials = reader.string_or("credentials", "");
   if (values.role.empty() != values.credentials.empty())

@@ -23,6 +23,8 @@ class Metadata {
 
   struct Values {
     std::string instance_id;
+    std::string region;  // empty: not told by an older host
+    std::string account;
     std::string role;         // name under which the credentials are found; empty: there are none
     std::string credentials;  // JSON, as the tenant gets it
   };

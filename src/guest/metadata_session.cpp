@@ -10,8 +10,24 @@ constexpr std::size_t kMaxBody = 16UL * 1024;
 constexpr std::string_view kTokenPath = "/latest/api/token";
 constexpr std::string_view kData = "/latest/meta-data/";
 constexpr std::string_view kCredentials = "/latest/meta-data/iam/security-credentials/";
+constexpr std::string_view kDocument = "/latest/dynamic/instance-identity/document";
 constexpr std::string_view kTtlHeader = "x-aws-ec2-metadata-token-ttl-seconds";
 constexpr std::string_view kTokenHeader = "x-aws-ec2-metadata-token";
+
+// There is one zone.
+std::string zone(const Metadata::Values& values) {
+  return values.region + "a";
+}
+
+// What SDKs look at to find out where they are.
+std::string identity(const Metadata::Values& values) {
+  return json::serialize(json::object{{"accountId", values.account},
+                                      {"architecture", "x86_64"},
+                                      {"availabilityZone", zone(values)},
+                                      {"instanceId", values.instance_id},
+                                      {"region", values.region},
+                                      {"version", "2017-09-30"}});
+}
 
 }  // namespace
 
@@ -82,9 +98,18 @@ MetadataSession::Answer MetadataSession::read(std::string_view path) const {
   const auto is = [path](std::string_view directory) {
     return path == directory || path == directory.substr(0, directory.size() - 1);
   };
-  if (is(kData)) return {.body = has_role ? "iam/\ninstance-id" : "instance-id"};
+  if (is(kData)) {
+    std::string names = has_role ? "iam/\ninstance-id" : "instance-id";
+    return {.body = values.region.empty() ? names : names + "\nplacement/"};
+  }
   if (path == "/latest/meta-data/instance-id" && !values.instance_id.empty())
     return {.body = values.instance_id};
+  if (!values.region.empty()) {
+    if (is("/latest/meta-data/placement/")) return {.body = "availability-zone\nregion"};
+    if (path == "/latest/meta-data/placement/region") return {.body = values.region};
+    if (path == "/latest/meta-data/placement/availability-zone") return {.body = zone(values)};
+    if (path == kDocument) return {.body = identity(values), .type = "application/json"};
+  }
   if (has_role && is("/latest/meta-data/iam/")) return {.body = "security-credentials/"};
   if (has_role && is(kCredentials)) return {.body = values.role};
   if (has_role && path.starts_with(kCredentials) && path.substr(kCredentials.size()) == values.role)

@@ -25,8 +25,11 @@ using testing::StartsWith;
 
 constexpr const char* kList = "/latest/meta-data/iam/security-credentials/";
 
-const Metadata::Values kValues{
-    .instance_id = "microvm-1", .role = "execution_role", .credentials = R"({"Code":"Success"})"};
+const Metadata::Values kValues{.instance_id = "microvm-1",
+                               .region = "eu-1",
+                               .account = "123456789012",
+                               .role = "execution_role",
+                               .credentials = R"({"Code":"Success"})"};
 
 class MetadataTest : public testing::Test {
  protected:
@@ -67,14 +70,34 @@ TEST_F(MetadataTest, TheHandshakeOfVersionTwoLeadsToTheCredentials) {
                             EndsWith("\r\n\r\n" + kValues.credentials)));
   EXPECT_THAT(get(std::string(kList).substr(0, 42)), EndsWith("execution_role"));
   EXPECT_THAT(get("/latest/meta-data/instance-id"), EndsWith("\r\n\r\nmicrovm-1"));
-  EXPECT_THAT(get("/latest/meta-data/"), EndsWith("iam/\ninstance-id"));
+  EXPECT_THAT(get("/latest/meta-data/"), EndsWith("\r\n\r\niam/\ninstance-id\nplacement/"));
   EXPECT_THAT(get(std::string(kList) + "other"), StartsWith("HTTP/1.1 404 "));
   EXPECT_TRUE(open_);
 }
 
+TEST_F(MetadataTest, TellsWhereItRuns) {
+  metadata_.set(kValues);
+  EXPECT_THAT(get("/latest/meta-data/placement"), EndsWith("\r\n\r\navailability-zone\nregion"));
+  EXPECT_THAT(get("/latest/meta-data/placement/region"), EndsWith("\r\n\r\neu-1"));
+  EXPECT_THAT(get("/latest/meta-data/placement/availability-zone"), EndsWith("\r\n\r\neu-1a"));
+  const std::string path = "/latest/dynamic/instance-identity/document";
+  EXPECT_THAT(get(path, ""), StartsWith("HTTP/1.1 401 "));
+  const std::string answer = get(path);
+  EXPECT_THAT(answer, HasSubstr("content-type: application/json\r\n"));
+  const auto told = parse_json_object(answer.substr(answer.find("\r\n\r\n") + 4));
+  ASSERT_TRUE(told);
+  EXPECT_EQ(*told, (json::object{{"accountId", "123456789012"},
+                                 {"architecture", "x86_64"},
+                                 {"availabilityZone", "eu-1a"},
+                                 {"instanceId", "microvm-1"},
+                                 {"region", "eu-1"},
+                                 {"version", "2017-09-30"}}));
+}
+
 TEST_F(MetadataTest, WithoutARoleThereAreNone) {
   EXPECT_THAT(get("/latest/meta-data/instance-id"), StartsWith("HTTP/1.1 404 "));
-  metadata_.set({.instance_id = "microvm-1", .role = "", .credentials = ""});
+  metadata_.set(
+      {.instance_id = "microvm-1", .region = "", .account = "", .role = "", .credentials = ""});
   for (const std::string& path : {std::string(kList), std::string(kList) + "execution_role",
                                   std::string("/latest/meta-data/iam/"), std::string("/"),
                                   std::string("/latest/dynamic/instance-identity/document")})

@@ -310,14 +310,15 @@ std::string sigv4_signature(std::string_view signing_key, std::string_view strin
 SigV4Result<> check_sigv4(const SigV4Request& request, const SigV4Claim& claim,
                           std::string_view secret, std::string_view payload_hash,
                           std::int64_t now) {
-  if (claim.signed_at > now + kSigV4Skew)
+  const std::int64_t skew = claim.service == "s3" ? kSigV4SkewOfS3 : kSigV4Skew;
+  if (claim.signed_at > now + skew)
     return refuse(Kind::skewed, "Signature not yet current: " + claim.timestamp +
-                                    " is still later than " + amz_date(now + kSigV4Skew));
+                                    " is still later than " + amz_date(now + skew));
   if (claim.presigned) {
     if (now > claim.signed_at + claim.expires) return refuse(Kind::expired, "Request has expired");
-  } else if (now > claim.signed_at + kSigV4Skew) {
+  } else if (now > claim.signed_at + skew) {
     return refuse(Kind::skewed, "Signature expired: " + claim.timestamp + " is now earlier than " +
-                                    amz_date(now - kSigV4Skew));
+                                    amz_date(now - skew));
   }
   if (auto complete = check_signed_headers(request, claim); !complete) return complete;
   const std::string canonical = sigv4_canonical_request(request, claim, payload_hash);
@@ -329,6 +330,33 @@ SigV4Result<> check_sigv4(const SigV4Request& request, const SigV4Claim& claim,
                   "Check your AWS Secret Access Key and signing method.");
   }
   return {};
+}
+
+Headers sign_sigv4(const SigV4Request& request, const SigV4Key& key, const std::string& region,
+                   const std::string& service, const std::string& payload_hash, std::int64_t now) {
+  SigV4Claim claim;
+  claim.timestamp = amz_date(now);
+  claim.date = claim.timestamp.substr(0, 8);
+  claim.region = region;
+  claim.service = service;
+  Headers added{{"x-amz-content-sha256", payload_hash}, {"x-amz-date", claim.timestamp}};
+  if (!key.session_token.empty()) added.push_back({"x-amz-security-token", key.session_token});
+  Headers all = request.headers;
+  all.insert(all.end(), added.begin(), added.end());
+  claim.signed_headers = {"host"};
+  for (const HeaderField& header : all)
+    if (header.name.starts_with("x-amz-")) claim.signed_headers.push_back(header.name);
+  std::ranges::sort(claim.signed_headers);
+  const SigV4Request complete{request.method, request.target, request.host, all};
+  const std::string canonical = sigv4_canonical_request(complete, claim, payload_hash);
+  std::string names;
+  for (const std::string& name : claim.signed_headers) names += (names.empty() ? "" : ";") + name;
+  added.push_back({"authorization", std::string(kAlgorithm) + " Credential=" + key.access_key_id +
+                                        "/" + claim.scope() + ", SignedHeaders=" + names +
+                                        ", Signature=" +
+                                        sigv4_signature(sigv4_signing_key(key.secret, claim),
+                                                        sigv4_string_to_sign(claim, canonical))});
+  return added;
 }
 
 }  // namespace firebreak::wire

@@ -1,5 +1,6 @@
-// AWS Signature Version 4, the verifying side, without I/O: what a request claims, and whether the
-// secret of the key it names agrees. Header form and presigned query. Pure; any thread.
+// AWS Signature Version 4 without I/O. The verifying side: what a request claims, and whether the
+// secret of the key it names agrees, in header form and as a presigned query. The signing side: the
+// headers of a request of our own. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,9 @@ template <class T = void>
 using SigV4Result = std::expected<T, SigV4Refusal>;
 
 inline constexpr std::string_view kUnsignedPayload = "UNSIGNED-PAYLOAD";
-inline constexpr std::int64_t kSigV4Skew = 15L * 60;
+// How far the clocks may be apart; S3 allows more.
+inline constexpr std::int64_t kSigV4Skew = 5L * 60;
+inline constexpr std::int64_t kSigV4SkewOfS3 = 15L * 60;
 
 // What a request says about itself; to be believed only after check_sigv4.
 struct SigV4Claim {
@@ -61,7 +64,18 @@ SigV4Result<SigV4Claim> read_sigv4(const SigV4Request& request);
 SigV4Result<> check_sigv4(const SigV4Request& request, const SigV4Claim& claim,
                           std::string_view secret, std::string_view payload_hash, std::int64_t now);
 
-// The parts, for chunk signatures and for signing in tests.
+struct SigV4Key {
+  std::string access_key_id;
+  std::string secret;
+  std::string session_token;  // of short-lived credentials
+};
+
+// What a client adds to a request's headers to sign it: date, hash, token, and a signature of
+// these, of the host and of every "x-amz-" header that the request has already.
+Headers sign_sigv4(const SigV4Request& request, const SigV4Key& key, const std::string& region,
+                   const std::string& service, const std::string& payload_hash, std::int64_t now);
+
+// The parts, for chunk signatures.
 std::string sigv4_signing_key(std::string_view secret, const SigV4Claim& claim);
 std::string sigv4_canonical_request(const SigV4Request& request, const SigV4Claim& claim,
                                     std::string_view payload_hash);

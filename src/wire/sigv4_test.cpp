@@ -196,15 +196,18 @@ TEST(SigV4, S3KeepsDotsAndSlashesAndHasOneFormOfEncoding) {
             std::string::npos);
 }
 
-TEST(SigV4, ClockSkewIsFifteenMinutes) {
-  Sent sent;
-  sent.sign("host;x-amz-date", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31");
-  EXPECT_TRUE(sent.check(suite_time() + 900));
-  EXPECT_TRUE(sent.check(suite_time() - 900));
-  for (const std::int64_t off : {-901L, 901L}) {
-    auto refused = sent.check(suite_time() + off);
-    ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().kind, Kind::skewed);
+TEST(SigV4, ClockSkewIsFiveMinutesAndFifteenForS3) {
+  for (const auto& [service, skew] : {std::pair{"lambda", 300L}, std::pair{"s3", 900L}}) {
+    Sent sent;
+    sent.sign_with(kSecret, "host;x-amz-date",
+                   "K/20150830/r/" + std::string(service) + "/aws4_request");
+    EXPECT_TRUE(sent.check(suite_time() + skew));
+    EXPECT_TRUE(sent.check(suite_time() - skew));
+    for (const std::int64_t off : {-skew - 1, skew + 1}) {
+      auto refused = sent.check(suite_time() + off);
+      ASSERT_FALSE(refused);
+      EXPECT_EQ(refused.error().kind, Kind::skewed);
+    }
   }
 }
 
@@ -266,6 +269,33 @@ TEST(SigV4, RefusesWhatCannotBeRead) {
   EXPECT_EQ(kind_of(brief.headers), Kind::malformed);
   std::string target = presigned().target;
   EXPECT_EQ(kind_of({}, target.replace(target.find("86400"), 5, "604801")), Kind::malformed);
+}
+
+// Amazon's example of a request for a bucket's lifecycle.
+TEST(SigV4, SignsAsPublished) {
+  const SigV4Key key{"AKIAIOSFODNN7EXAMPLE", std::string(kS3Secret), ""};
+  const Headers none;
+  const Headers added =
+      sign_sigv4({"GET", "/?lifecycle", "examplebucket.s3.amazonaws.com", none}, key, "us-east-1",
+                 "s3", kEmpty, parse_amz_date("20130524T000000Z"));
+  EXPECT_EQ(find_header(added, "authorization"),
+            "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, "
+            "SignedHeaders=host;x-amz-content-sha256;x-amz-date, Signature="
+            "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543");
+}
+
+TEST(SigV4, WhatIsSignedIsVerified) {
+  const SigV4Key key{"AKIDEXAMPLE", std::string(kSecret), "token"};
+  Sent sent{.target = "/bucket/a%20key", .headers = {{"x-amz-te", "a"}}};
+  const std::int64_t now = suite_time();
+  for (const HeaderField& field :
+       sign_sigv4(sent.request(), key, "eu-1", "s3", std::string(kUnsignedPayload), now))
+    sent.headers.push_back(field);
+  auto checked = sent.check(now);
+  EXPECT_TRUE(checked) << checked.error().message;
+  EXPECT_FALSE(sent.check(now, kS3Secret));
+  sent.headers[0].value = "b";
+  EXPECT_FALSE(sent.check(now));
 }
 
 TEST(SigV4, Dates) {

@@ -77,8 +77,8 @@ void check_requirements(Report& report, bool quick) {
   report.note("");
   report.require("parked_launch / qemu_floor", report.p50("parked_launch") / floor, 0.3);
   report.require("restore / qemu_floor", report.p50("restore") / floor, 4);
-  report.require("lambda_run / api_launch_pool",
-                 report.p50("lambda_run") / report.p50("api_launch_pool"), 1.2);
+  report.require("lambda_run / lambda_run_native",
+                 report.p50("lambda_run") / report.p50("lambda_run_native"), 1.2);
   report.require("resume / qemu_floor", report.p50("resume") / floor, 5);
   report.require("(suspend - one fsync) / qemu_floor",
                  (report.p50("suspend") - report.p50("fsync_4mb")) / floor, 1.5);

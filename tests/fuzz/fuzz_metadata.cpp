@@ -10,7 +10,11 @@ namespace {
 std::string answers(std::string_view input, std::size_t piece) {
   using firebreak::guest::Metadata;
   Metadata metadata;
-  metadata.set({.instance_id = "microvm", .role = "execution_role", .credentials = "SECRET"});
+  metadata.set({.instance_id = "microvm",
+                .region = "r",
+                .account = "1",
+                .role = "execution_role",
+                .credentials = "SECRET"});
   firebreak::guest::MetadataSession session(metadata);
   std::string out;
   while (!input.empty()) {

@@ -212,23 +212,13 @@ Answer ServerProcess::call_signed(const std::string& method, const std::string& 
   if (body) call.body = json::serialize(*body);
   const json::value keys =
       json::parse(sys::read_file(data_dir_ + "/credentials.json").value_or("{}"));
-  wire::SigV4Claim claim;
-  claim.timestamp = wire::amz_date(std::time(nullptr));
-  claim.date = claim.timestamp.substr(0, 8);
-  claim.region = "test-1";
-  claim.service = "lambda";
-  claim.signed_headers = {"host", "x-amz-date"};
-  call.headers.push_back({"x-amz-date", claim.timestamp});
+  const wire::SigV4Key key{.access_key_id = std::string(keys.at("accessKeyId").as_string()),
+                           .secret = std::string(keys.at("secretAccessKey").as_string()),
+                           .session_token = {}};
   const wire::SigV4Request request{call.method, call.target, call.host, call.headers};
-  const std::string canonical =
-      wire::sigv4_canonical_request(request, claim, wire::sha256_hex(call.body));
-  const std::string signature = wire::sigv4_signature(
-      wire::sigv4_signing_key(std::string_view(keys.at("secretAccessKey").as_string()), claim),
-      wire::sigv4_string_to_sign(claim, canonical));
-  call.headers.push_back(
-      {"authorization",
-       "AWS4-HMAC-SHA256 Credential=" + std::string(keys.at("accessKeyId").as_string()) + "/" +
-           claim.scope() + ", SignedHeaders=host;x-amz-date, Signature=" + signature});
+  const wire::Headers added = wire::sign_sigv4(request, key, "test-1", "lambda",
+                                               wire::sha256_hex(call.body), std::time(nullptr));
+  call.headers.insert(call.headers.end(), added.begin(), added.end());
   return send(call);
 }
 

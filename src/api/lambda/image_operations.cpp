@@ -137,11 +137,13 @@ AwsResult<> LambdaApi::read_machine(const Input& in, ImageOrder& order) const {
 AwsResult<ImageOrder> LambdaApi::read_order(const Input& in) const {
   ImageOrder order;
   order.name = in.text("name");
+  order.region = in.place.region;
   FB_TRY(read_base(in, order));
   FB_TRY(read_machine(in, order));
   const std::string uri = in.text_in("codeArtifact", "uri").substr(std::string("s3://").size());
   order.bucket = uri.substr(0, uri.find('/'));
   order.key = uri.substr(uri.find('/') + 1);
+  order.build_role = build_role(in);
   order.env = in.strings("environmentVariables");
   order.tags = in.strings("tags");
 

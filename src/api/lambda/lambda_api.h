@@ -29,10 +29,12 @@ struct LambdaOptions {
 // One create or update of an image, checked.
 struct ImageOrder {
   std::string name;
+  std::string region;
   std::string base_image;    // name of a base image
   std::string base_version;  // "1"
   std::string bucket;        // of the zip with the Dockerfile
   std::string key;
+  std::string build_role;  // name of the tenant's or the operator's; empty: one made elsewhere
   std::uint32_t memory_mib = core::kDefaultMemoryMib;
   core::Hooks hooks;
   std::map<std::string, std::string> env;
@@ -117,6 +119,8 @@ class LambdaApi final : public AwsService {
                                std::string egress);
   // The name of the role that the request names; empty when it names none.
   AwsResult<std::string> execution_role(const Input& in) const;
+  // Of those that are known here.
+  std::string build_role(const Input& in) const;
   net::Task<AwsResult<bool>> has_managed_image(core::Microvm microvm);
 
   // microVMs

@@ -138,7 +138,7 @@ json::object version_json(const Place& place, const core::Image& image,
   out["status"] = version.active ? "ACTIVE" : "INACTIVE";
   out["createdAt"] = epoch_seconds(version.created);
   out["resources"] = json::array{json::object{{"minimumMemoryInMiB", version.memory_mib}}};
-  if (version.hooks.any()) out["hooks"] = hooks_json(version.hooks);
+  if (version.hooks.any() || version.hooks.port != 0) out["hooks"] = hooks_json(version.hooks);
   if (!version.env.empty()) {
     json::object variables;
     for (const auto& [name, value] : version.env) variables[name] = value;

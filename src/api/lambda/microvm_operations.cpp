@@ -10,6 +10,7 @@ using lambda::Direction;
 
 constexpr std::int64_t kDefaultDuration = 28800;
 constexpr std::int64_t kLongestToken = 60;
+constexpr auto kPendingWait = std::chrono::milliseconds(100);
 
 std::unexpected<AwsError> invalid(std::string message) {
   return refuse("ValidationException", 400, std::move(message));
@@ -165,7 +166,8 @@ LambdaApi::Answer LambdaApi::run_microvm(Input& in) {
   request.payload = in.text("runHookPayload");
   request.client_token = in.text("clientToken");
   request.request_hash = wire::sha256_hex(lambda::canonical_json(in.body));
-  request.config = json::serialize(json::object{{"lambda", std::move(config)}});
+  request.config =
+      json::serialize(json::object{{"lambda", std::move(config)}, {"region", in.place.region}});
   const bool request_egress = request.egress.has_value();
   auto launched = co_await parts_.supervisor.launch(in.call.caller.tenant, std::move(request),
                                                     in.call.deadline);
@@ -178,8 +180,13 @@ LambdaApi::Answer LambdaApi::run_microvm(Input& in) {
 }
 
 LambdaApi::Answer LambdaApi::get_microvm(Input& in) {
-  FB_CO_TRY_ASSIGN(const core::Microvm microvm,
+  FB_CO_TRY_ASSIGN(core::Microvm microvm,
                    co_await parts_.supervisor.get(in.tenant(), in.microvm()));
+  // Who asks now asks for RUNNING: waiting here is cheaper than being asked again and again.
+  if (microvm.state == MicrovmState::pending) {
+    FB_CO_TRY_ASSIGN(microvm, co_await parts_.supervisor.wait_started(in.tenant(), in.microvm(),
+                                                                      Deadline::in(kPendingWait)));
+  }
   FB_CO_TRY_ASSIGN(const bool managed, co_await has_managed_image(microvm));
   co_return microvm_json(in.place, microvm, managed);
 }

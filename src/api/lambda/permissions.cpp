@@ -81,4 +81,12 @@ AwsResult<std::string> LambdaApi::execution_role(const Input& in) const {
   return named->name;
 }
 
+// Programs name roles that were made by IAM, which is not served here: one that is not known limits
+// nothing, one that is decides what the build may read.
+std::string LambdaApi::build_role(const Input& in) const {
+  const auto named = core::parse_role_arn(in.text("buildRoleArn"));
+  if (!named || named->tenant != in.tenant()) return {};
+  return parts_.supervisor.roles().find(in.tenant(), named->name) ? named->name : std::string();
+}
+
 }  // namespace firebreak::api

@@ -174,8 +174,12 @@ S3Api::Done S3Api::put_object(AwsCall& call, Place place) {
 }
 
 S3Api::Done S3Api::get_object(AwsCall& call, Place place, bool head) {
-  FB_CO_TRY_ASSIGN(const object::ObjectInfo info,
-                   objects_.find(call.tenant(), place.bucket, place.key));
+  const auto found = objects_.find(call.tenant(), place.bucket, place.key);
+  // Who may not list does not learn what is not there.
+  if (!found && objects_.bucket(call.tenant(), place.bucket))
+    FB_CO_TRY(call.allow("s3:ListBucket", "arn:aws:s3:::" + place.bucket));
+  if (!found) co_return std::unexpected(found.error());
+  const object::ObjectInfo& info = *found;
   if (const auto match = call.header("if-match"); !match.empty() && !same_etag(match, info.etag))
     co_return precondition_failed();
   if (const auto none = call.header("if-none-match"); !none.empty() && same_etag(none, info.etag)) {

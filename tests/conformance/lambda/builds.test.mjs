@@ -5,7 +5,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, before, test } from 'node:test';
 import * as sdk from '@aws-sdk/client-lambda-microvms';
 import { CloudWatchLogsClient, DescribeLogStreamsCommand, GetLogEventsCommand } from '@aws-sdk/client-cloudwatch-logs';
@@ -13,19 +13,31 @@ import { CreateBucketCommand, PutObjectCommand, S3Client } from '@aws-sdk/client
 import { Server, until } from './server.mjs';
 
 let server;
+let outside; // another server, which is the S3 service elsewhere of the first
+let outsideKeys;
 let client;
 let s3;
 const base = { baseImageArn: 'arn:aws:lambda:eu-local-1:aws:microvm-image:debian-12', buildRoleArn: 'arn:aws:iam::123456789012:role/build' };
 
 before(async () => {
-  server = await Server.start(['--python-image=0', '--pool-least=0']);
+  outside = await Server.start(['--python-image=0', '--pool-least=0'], 776000);
+  outsideKeys = join(mkdtempSync(join(tmpdir(), 'fb-keys-')), 'credentials');
+  writeOutsideKeys(outside.credentials.secretAccessKey);
+  server = await Server.start(['--python-image=0', '--pool-least=0',
+    '--s3-endpoint', outside.url, '--s3-credentials', outsideKeys, '--s3-buckets', '*=outside/{account},*=nowhere-{account}']);
   client = new sdk.LambdaMicrovmsClient(server.config());
   s3 = new S3Client(server.config({ forcePathStyle: true }));
   await s3.send(new CreateBucketCommand({ Bucket: 'artifacts' }));
 }, { timeout: 240_000 });
-after(() => server?.stop());
+after(async () => {
+  await server?.stop();
+  await outside?.stop();
+  if (outsideKeys) rmSync(dirname(outsideKeys), { recursive: true });
+});
 
-const send = (name, input) => client.send(new sdk[`${name}Command`](input));
+const send = (name, input, by = client) => by.send(new sdk[`${name}Command`](input));
+const writeOutsideKeys = (secret) => writeFileSync(
+  outsideKeys, `[default]\naws_access_key_id = ${outside.credentials.accessKeyId}\naws_secret_access_key = ${secret}\n`, { mode: 0o600 });
 
 // A zip of files, made by Python's standard library.
 const zip = (files) => {
@@ -38,8 +50,8 @@ const zip = (files) => {
   return bytes;
 };
 const upload = (key, files) => s3.send(new PutObjectCommand({ Bucket: 'artifacts', Key: key, Body: zip(files) }));
-const settled = (name) => until(async () => {
-  const image = await send('GetMicrovmImage', { imageIdentifier: name });
+const settled = (name, by = client) => until(async () => {
+  const image = await send('GetMicrovmImage', { imageIdentifier: name }, by);
   return !['CREATING', 'UPDATING'].includes(image.state) && image;
 }, 600_000);
 const call = (endpoint, token, path, body) => new Promise((resolve, reject) => {
@@ -89,6 +101,7 @@ test('an application from a zip in S3 is built, run and called', async () => {
   const made = await send('CreateMicrovmImage', {
     name: 'sandbox', ...base, codeArtifact: { uri: 's3://artifacts/code.zip' },
     resources: [{ minimumMemoryInMiB: 512 }], environmentVariables: { MODE: 'sandbox' }, tags: { team: 'agents' },
+    description: 'runs code', logging: { cloudWatch: { logGroup: 'builds' } }, additionalOsCapabilities: [], cpuConfigurations: [{ architecture: 'X86_64' }],
     hooks: {
       port: 8080,
       microvmImageHooks: { ready: 'ENABLED', readyTimeoutInSeconds: 300 },
@@ -105,6 +118,13 @@ test('an application from a zip in S3 is built, run and called', async () => {
   assert.equal(version.state, 'SUCCESSFUL');
   assert.equal(version.status, 'ACTIVE');
   assert.deepEqual(version.codeArtifact, { uri: 's3://artifacts/code.zip' });
+  for (const [member, value] of Object.entries({
+    description: 'runs code', logging: { cloudWatch: { logGroup: 'builds' } }, cpuConfigurations: [{ architecture: 'X86_64' }], resources: [{ minimumMemoryInMiB: 512 }],
+    environmentVariables: { MODE: 'sandbox' }, baseImageArn: base.baseImageArn, baseImageVersion: '1.0', buildRoleArn: base.buildRoleArn, tags: { team: 'agents' },
+  })) assert.deepEqual(version[member], value, member);
+  assert.equal(version.hooks.port, 8080);
+  assert.equal(version.hooks.microvmImageHooks.readyTimeoutInSeconds, 300);
+  assert.equal(version.hooks.microvmHooks.suspend, 'DISABLED');
   const builds = await send('ListMicrovmImageBuilds', { imageIdentifier: 'sandbox', imageVersion: '1.0' });
   assert.equal(builds.items.length, 1);
   const build = await send('GetMicrovmImageBuild', {
@@ -122,6 +142,9 @@ test('an application from a zip in S3 is built, run and called', async () => {
   const answer = await call(microvm.endpoint, token, '/execute', { code: 'print(6 * 7)' });
   assert.equal(answer.status, 200, answer.text);
   assert.deepEqual(JSON.parse(answer.text), { stdout: '42\n', exit_code: 0, payload: 'for this one', mode: 'sandbox' });
+  const names = ['AWS_REGION', 'AWS_LAMBDA_MICROVM_IMAGE_NAME', 'AWS_LAMBDA_MICROVM_IMAGE_ARN', 'AWS_LAMBDA_MICROVM_IMAGE_VERSION'];
+  const told = await call(microvm.endpoint, token, '/execute', { code: `import os\nfor name in ${JSON.stringify(names)}: print(os.environ[name])` });
+  assert.deepEqual(JSON.parse(told.text).stdout.trim().split('\n'), ['eu-local-1', 'sandbox', image.imageArn, '1.0'], told.text);
   await send('TerminateMicrovm', { microvmIdentifier: microvm.microvmId });
 }, { timeout: 900_000 });
 
@@ -166,3 +189,37 @@ for (const [what, uri, reason] of [
     assert.match(version.stateReason, reason);
   });
 }
+
+test('an artifact is read from an S3 service elsewhere, within the folder given to the account', async () => {
+  const there = new S3Client(outside.config({ forcePathStyle: true }));
+  await there.send(new CreateBucketCommand({ Bucket: 'outside' }));
+  const create = (name, uri, by = client) => send('CreateMicrovmImage', {
+    name, ...base, codeArtifact: { uri }, resources: [{ minimumMemoryInMiB: 512 }],
+  }, by);
+  const body = zip({ Dockerfile: 'FROM debian:bookworm\nRUN echo one > /made\n' });
+  await there.send(new PutObjectCommand({ Bucket: 'outside', Key: `${server.account}/app.zip`, Body: body }));
+  await create('outside-app', `s3://outside/${server.account}/app.zip`);
+  assert.equal((await settled('outside-app')).state, 'CREATED');
+
+  const reason = async (name, uri, by = client) => {
+    await create(name, uri, by);
+    assert.equal((await settled(name, by)).state, 'CREATE_FAILED');
+    return (await send('GetMicrovmImageVersion', { imageIdentifier: name, imageVersion: '1.0' }, by)).stateReason;
+  };
+  assert.match(await reason('outside-key', `s3://outside/${server.account}/none.zip`), /^S3_NO_SUCH_KEY/);
+  assert.match(await reason('outside-bucket', `s3://nowhere-${server.account}/app.zip`), /^S3_NO_SUCH_BUCKET/);
+  assert.match(await reason('outside-folder', 's3://outside/other/app.zip'), /^S3_ACCESS_DENIED/);
+  assert.match(await reason('outside-dots', `s3://outside/${server.account}/../${server.account}/app.zip`), /^S3_ACCESS_DENIED/);
+
+  const other = await server.tenant('other');
+  const theirs = new sdk.LambdaMicrovmsClient(server.config({ credentials: other.credentials }));
+  assert.match(await reason('outside-app', `s3://outside/${server.account}/app.zip`, theirs), /^S3_ACCESS_DENIED/);
+
+  writeOutsideKeys('x'.repeat(40));
+  assert.match(await reason('outside-secret', `s3://outside/${server.account}/app.zip`), /^S3_ACCESS_DENIED.*SignatureDoesNotMatch/);
+  writeOutsideKeys(outside.credentials.secretAccessKey);
+  await outside.stop();
+  outside = undefined;
+  assert.match(await reason('outside-down', `s3://outside/${server.account}/app.zip`), /^INTERNAL_PLATFORM_ERROR: /);
+  assert.ok(!server.log.includes('x'.repeat(40)));
+}, { timeout: 300_000 });

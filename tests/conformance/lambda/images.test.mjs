@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import * as sdk from '@aws-sdk/client-lambda-microvms';
-import { Server } from './server.mjs';
+import { Server, until } from './server.mjs';
 
 let server;
 let client;
@@ -66,6 +66,11 @@ test('versions are listed in pages and shown with what they were made of', async
   await refused('GetMicrovmImageVersion', { imageIdentifier: arn, imageVersion: '9.0' }, 'ResourceNotFoundException');
   const builds = (await send('ListMicrovmImageBuilds', { imageIdentifier: arn, imageVersion: '1.0' })).items;
   assert.deepEqual(builds.map(({ buildState, architecture }) => [buildState, architecture]), [['SUCCESSFUL', 'X86_64']]);
+  for (const filter of [{ architecture: 'ARM_64' }, { chipset: 'GRAVITON' }, { chipsetGeneration: '4' }])
+    assert.deepEqual((await send('ListMicrovmImageBuilds', { imageIdentifier: arn, imageVersion: '1.0', ...filter })).items, []);
+  const build = await send('GetMicrovmImageBuild', { imageIdentifier: arn, imageVersion: '1.0', buildId: builds[0].buildId });
+  for (const size of ['memorySnapshotSizeInBytes', 'codeInstallSizeInBytes', 'diskSnapshotSizeInBytes'])
+    assert.equal(typeof build.snapshotBuild[size], 'number', size);
   await refused('GetMicrovmImageBuild', { imageIdentifier: arn, imageVersion: '1.0', buildId: 'none' }, 'ResourceNotFoundException');
 });
 
@@ -146,6 +151,47 @@ for (const [change, message] of wrong) {
     assert.match(error.message, message);
   });
 }
+
+test('a client token orders one image, and one update', async () => {
+  const order = { ...good(), name: 'ordered', hooks: { port: 9000 }, clientToken: 'order-1' };
+  const made = await send('CreateMicrovmImage', order);
+  assert.equal(made.$metadata.httpStatusCode, 201);
+  assert.equal(made.state, 'CREATING');
+  for (const required of ['imageArn', 'name', 'createdAt', 'baseImageArn', 'buildRoleArn', 'codeArtifact', 'imageVersion']) assert.ok(made[required], required);
+  assert.equal(made.baseImageVersion, '1.0');
+  assert.equal(made.hooks.port, 9000);
+  const again = await send('CreateMicrovmImage', order);
+  assert.deepEqual([again.imageArn, again.imageVersion, again.createdAt], [made.imageArn, '1.0', made.createdAt]);
+  const other = await refused('CreateMicrovmImage', { ...order, description: 'another' }, 'ConflictException');
+  assert.equal(other.$metadata.httpStatusCode, 409);
+  assert.equal(other.resourceType, 'MicrovmImage');
+  assert.equal(other.resourceId, made.imageArn);
+  // Its bucket does not exist: it fails, and stays so.
+  await until(async () => (await send('GetMicrovmImage', { imageIdentifier: 'ordered' })).state === 'CREATE_FAILED');
+  const { name, ...change } = good();
+  await refused('UpdateMicrovmImage', { imageIdentifier: 'ordered', ...change }, 'ConflictException');
+  await refused('UpdateMicrovmImage', { imageIdentifier: 'nothing', ...change }, 'ResourceNotFoundException');
+  const update = { imageIdentifier: arn, ...change, clientToken: 'order-2' };
+  const first = await send('UpdateMicrovmImage', update);
+  assert.equal(first.state, 'UPDATING');
+  assert.ok(first.updatedAt instanceof Date);
+  const second = await send('UpdateMicrovmImage', update);
+  assert.equal(second.imageVersion, first.imageVersion);
+  // PUT: what is left out is not inherited.
+  assert.equal(second.environmentVariables, undefined);
+  await until(async () => (await send('GetMicrovmImage', { imageIdentifier: arn })).state === 'UPDATE_FAILED');
+  const image = await send('GetMicrovmImage', { imageIdentifier: arn });
+  assert.equal(image.latestActiveImageVersion, '2.0');
+  assert.equal(image.latestFailedImageVersion, first.imageVersion);
+  assert.equal(image.stateReason, undefined);
+  const { items: [build] } = await send('ListMicrovmImageBuilds', { imageIdentifier: arn, imageVersion: first.imageVersion });
+  assert.equal(build.buildState, 'FAILED');
+  assert.match(build.stateReason, /^S3_NO_SUCH_BUCKET/);
+  await send('DeleteMicrovmImageVersion', { imageIdentifier: arn, imageVersion: first.imageVersion });
+  // A token ends with its image.
+  await send('DeleteMicrovmImage', { imageIdentifier: 'ordered' });
+  assert.equal((await send('CreateMicrovmImage', { ...order, description: 'another' })).imageVersion, '1.0');
+});
 
 test('versions and images are deleted', async () => {
   const gone = await send('DeleteMicrovmImageVersion', { imageIdentifier: arn, imageVersion: '1.0' });

@@ -47,6 +47,8 @@ found = {"open": ask("/latest/meta-data/iam/security-credentials/")[0]}
 token = ask("/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds="60")[1]
 found["forwarded"] = ask("/latest/api/token", "PUT", X_aws_ec2_metadata_token_ttl_seconds="60", X_Forwarded_For="a")[0]
 found["id"] = ask("/latest/meta-data/instance-id", X_aws_ec2_metadata_token=token)[1]
+found["region"] = ask("/latest/meta-data/placement/region", X_aws_ec2_metadata_token=token)[1]
+found["document"] = json.loads(ask("/latest/dynamic/instance-identity/document", X_aws_ec2_metadata_token=token)[1])
 found["status"], found["role"] = ask("/latest/meta-data/iam/security-credentials/", X_aws_ec2_metadata_token=token)
 if found["status"] == 200:
     found["keys"] = json.loads(ask("/latest/meta-data/iam/security-credentials/" + found["role"], X_aws_ec2_metadata_token=token)[1])
@@ -122,6 +124,10 @@ test('without a role a guest finds no credentials', async () => {
   assert.equal(found.forwarded, 403);
   assert.equal(found.status, 404);
   assert.equal(found.id, id);
+  assert.equal(found.region, 'eu-local-1');
+  assert.deepEqual(found.document, {
+    accountId: server.account, architecture: 'x86_64', availabilityZone: 'eu-local-1a', instanceId: id, region: 'eu-local-1', version: '2017-09-30',
+  });
   await terminate(id);
 });
 
@@ -245,6 +251,39 @@ test('a role that is taken allows what it allows', async () => {
   const taken = await assume(taker, 'prefix');
   assert.equal((await whoami(taken)).Arn, `arn:aws:sts::${server.account}:assumed-role/prefix/session`);
   await refused(assume(own, 'none'), 'AccessDenied');
+});
+
+test('what is missing is denied to who may not list', async () => {
+  await put('lister', { Action: 's3:GetObject', Resource: 'arn:aws:s3:::*' }, { Action: 's3:ListBucket', Resource: 'arn:aws:s3:::shared' });
+  await put('reader', { Action: 's3:GetObject', Resource: 'arn:aws:s3:::*' });
+  const missing = { Bucket: 'shared', Key: 'mine/none' };
+  const status = async (by, command) => (await by.s3.send(command).then(() => undefined, (reason) => reason)).$metadata.httpStatusCode;
+  const lister = await assume(own, 'lister');
+  await refused(lister.s3.send(new s3.GetObjectCommand(missing)), 'NoSuchKey');
+  assert.equal(await status(lister, new s3.HeadObjectCommand(missing)), 404);
+  const reader = await assume(own, 'reader');
+  await reader.s3.send(new s3.GetObjectCommand({ Bucket: 'shared', Key: 'mine/given' }));
+  await refused(reader.s3.send(new s3.GetObjectCommand(missing)), 'AccessDenied', /s3:ListBucket on resource: arn:aws:s3:::shared /);
+  assert.equal(await status(reader, new s3.HeadObjectCommand(missing)), 403);
+  await refused(reader.s3.send(new s3.GetObjectCommand({ Bucket: 'absent', Key: 'x' })), 'NoSuchBucket');
+  await refused(own.s3.send(new s3.GetObjectCommand(missing)), 'NoSuchKey');
+});
+
+test('an artifact is read with what the build role allows', { timeout: 120_000 }, async () => {
+  const reason = async (name, buildRoleArn, key) => {
+    await own.lambda.send(new lambda.CreateMicrovmImageCommand({
+      name, baseImageArn: 'arn:aws:lambda:eu-local-1:aws:microvm-image:debian-12', buildRoleArn, codeArtifact: { uri: `s3://shared/${key}` },
+    }));
+    const version = await until(async () => {
+      const now = await own.lambda.send(new lambda.GetMicrovmImageVersionCommand({ imageIdentifier: name, imageVersion: '1.0' }));
+      return now.state === 'FAILED' && now;
+    });
+    return version.stateReason;
+  };
+  assert.match(await reason('role-denies', arn('prefix'), 'other/secret'), /^S3_ACCESS_DENIED: .*prefix.*arn:aws:s3:::shared\/other\/secret$/);
+  assert.match(await reason('role-allows', arn('prefix'), 'mine/given'), /^ARCHIVE_INVALID/);
+  // A role that IAM made elsewhere is not known here, and limits nothing.
+  assert.match(await reason('role-elsewhere', 'arn:aws:iam::123456789012:role/prefix', 'other/secret'), /^ARCHIVE_INVALID/);
 });
 
 test('a role cannot give what it does not have', { timeout: 240_000 }, async () => {

@@ -1,5 +1,8 @@
 // Identity, sessions, throttling and logs through the official clients, unmodified.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import * as logs from '@aws-sdk/client-cloudwatch-logs';
 import * as lambda from '@aws-sdk/client-lambda-microvms';
@@ -10,7 +13,8 @@ import { Server, until } from './server.mjs';
 let server;
 
 before(async () => {
-  server = await Server.start(['--python-image', 'false', '--aws-rates', 'GetMicrovm=1'], 773000);
+  server = await Server.start(['--python-image', 'false', '--aws-rates', 'GetMicrovm=1,ListTags=1',
+    '--memory-mib', '4096', '--overcommit', '1', '--suspend-under-pressure', 'false', '--pool-least', '0', '--pool-most', '0'], 773000);
 });
 after(() => server?.stop());
 
@@ -18,6 +22,30 @@ const everything = { policy: { Statement: [{ Effect: 'Allow', Action: '*', Resou
 const assume = (client, input = {}) => client.send(new sts.AssumeRoleCommand({
   RoleArn: `arn:aws:iam::${server.account}:role/path/deployer`, RoleSessionName: 'me', ...input,
 }));
+
+// Debian's command line of AWS.
+const cli = (...words) => execFileSync('/usr/bin/aws', ['--endpoint-url', server.url, ...words], {
+  encoding: 'utf8', timeout: 60_000, stdio: 'pipe',
+  env: {
+    PATH: '/usr/bin:/bin', HOME: server.dir, AWS_REGION: 'eu-local-1', AWS_PAGER: '', AWS_EC2_METADATA_DISABLED: 'true',
+    AWS_ACCESS_KEY_ID: server.credentials.accessKeyId, AWS_SECRET_ACCESS_KEY: server.credentials.secretAccessKey,
+  },
+});
+
+test('the command line knows who it is, and copies files', { timeout: 240_000 }, () => {
+  const me = JSON.parse(cli('sts', 'get-caller-identity'));
+  assert.deepEqual(me, { UserId: server.credentials.accessKeyId, Account: server.account, Arn: `arn:aws:iam::${server.account}:user/first` });
+  const file = join(server.dir, 'a file');
+  writeFileSync(file, Buffer.alloc(9 << 20, 'x')); // long enough to go in parts
+  cli('s3', 'mb', 's3://line');
+  cli('s3', 'cp', file, 's3://line/folder/a file', '--no-progress');
+  assert.match(cli('s3', 'ls', 's3://line/folder/'), /^\S+ \S+ +9437184 a file\n$/);
+  cli('s3', 'cp', 's3://line/folder/a file', `${file}.back`, '--no-progress');
+  assert.ok(readFileSync(file).equals(readFileSync(`${file}.back`)));
+  cli('s3', 'rb', 's3://line', '--force');
+  assert.equal(cli('s3', 'ls'), '');
+  assert.throws(() => cli('s3', 'ls', 's3://line'), /NoSuchBucket/);
+});
 
 test('who am I', async () => {
   const client = new sts.STSClient(server.config());
@@ -72,6 +100,12 @@ test('throttling tells when to come again', async () => {
   assert.equal(throttled[0].$metadata.httpStatusCode, 429);
   assert.ok(throttled[0].retryAfterSeconds >= 1);
   assert.equal(throttled[0].quotaCode, 'GetMicrovm');
+  const Resource = `arn:aws:lambda:eu-local-1:${server.account}:microvm-image:none`;
+  const tags = await Promise.all(Array.from({ length: 5 }, () => client.send(new lambda.ListTagsCommand({ Resource })).catch((error) => error)));
+  const many = tags.find((error) => error.name === 'TooManyRequestsException');
+  assert.ok(many, tags.map((error) => error.name).join());
+  assert.equal(many.$metadata.httpStatusCode, 429);
+  assert.equal(many.Type, 'User');
 });
 
 test('what an application printed is in its log group', { timeout: 240_000 }, async () => {
@@ -79,7 +113,8 @@ test('what an application printed is in its log group', { timeout: 240_000 }, as
     name: 'talker', memoryMib: 512, app: { argv: ['/bin/sh', '-c', 'echo hello; echo good bye; exec sleep 100000'] },
   });
   const client = new lambda.LambdaMicrovmsClient(server.config());
-  const run = (input) => client.send(new lambda.RunMicrovmCommand({ imageIdentifier: 'talker', ...input }));
+  const once = new lambda.LambdaMicrovmsClient(server.config({ maxAttempts: 1 }));
+  const run = (input) => once.send(new lambda.RunMicrovmCommand({ imageIdentifier: 'talker', ...input }));
   const usual = await run({});
   const named = await run({ logging: { cloudWatch: { logGroup: 'mine', logStream: 'here' } } });
   const silent = await run({ logging: { disabled: {} } });
@@ -105,5 +140,15 @@ test('what an application printed is in its log group', { timeout: 240_000 }, as
   const { events } = await watch.send(new logs.FilterLogEventsCommand({ ...group, filterPattern: 'good -hello' }));
   assert.deepEqual(events.map((event) => event.message), ['good bye']);
   await assert.rejects(watch.send(new logs.FilterLogEventsCommand({ logGroupName: 'none' })), { name: 'ResourceNotFoundException' });
-  for (const { microvmId } of [usual, named, silent]) await client.send(new lambda.TerminateMicrovmCommand({ microvmIdentifier: microvmId }));
+  assert.deepEqual(cli('logs', 'describe-log-groups', '--query', 'logGroups[].logGroupName', '--output', 'text').trim().split('\t').sort(), ['/aws/lambda-microvms/talker', 'mine']);
+  const tail = cli('logs', 'tail', '/aws/lambda-microvms/talker', '--format', 'short');
+  assert.match(tail, /^\S+ hello\n\S+ good bye\n$/);
+  const all = [usual, named, silent];
+  // Until the host is full.
+  let full;
+  while (!full && all.length < 20) all.push(await run({}).catch((error) => { full = error; return usual; }));
+  assert.equal(full?.name, 'InsufficientCapacityException');
+  assert.equal(full.$metadata.httpStatusCode, 500);
+  assert.ok(full.message);
+  for (const { microvmId } of all) await client.send(new lambda.TerminateMicrovmCommand({ microvmIdentifier: microvmId }));
 });

@@ -1,0 +1,105 @@
+#include "api/lambda/artifacts.h"
+
+#include <unistd.h>
+
+#include "image/context_upload.h"
+
+namespace firebreak::api {
+namespace {
+
+constexpr std::size_t kPiece = 256UL << 10;
+// A slow store may take long, but not for ever without a byte.
+constexpr auto kIdle = std::chrono::seconds(60);
+
+std::unexpected<Error> not_an_archive(const Error& error) {
+  return fail(Code::invalid, "ARCHIVE_INVALID: " + error.message);
+}
+
+Result<control::BuildRequest::Context> finish(image::ContextUpload& upload) {
+  auto context = upload.finish();
+  if (!context) return not_an_archive(context.error());
+  if ((*context)->find("Dockerfile") == nullptr)
+    return fail(Code::not_found,
+                "ARCHIVE_DOCKERFILE_NOT_FOUND: the zip has no Dockerfile at its root");
+  return control::BuildRequest::Context(*std::move(context));
+}
+
+}  // namespace
+
+net::Task<Result<control::BuildRequest::Context>> Artifacts::fetch(core::TenantId tenant,
+                                                                   ImageOrder order,
+                                                                   Deadline deadline) const {
+  FB_CO_TRY(allow(tenant, order));
+  if (remote_ != nullptr && remote_->has(tenant, order.bucket))
+    co_return co_await read_remote(std::move(tenant), std::move(order), deadline);
+  auto read = [&] { return read_own(tenant, order); };
+  co_return co_await net::run_blocking(pool_, read);
+}
+
+// With what the build role allows now, as the read itself would be.
+Result<> Artifacts::allow(const core::TenantId& tenant, const ImageOrder& order) const {
+  if (order.build_role.empty()) return {};
+  const control::RolePtr role = roles_.find(tenant, order.build_role);
+  const std::string resource = "arn:aws:s3:::" + order.bucket + "/" + order.key;
+  if (role &&
+      core::decide(role->policy, {.action = "s3:GetObject", .resource = resource, .prefix = {}}) ==
+          core::RoleVerdict::allowed)
+    return {};
+  return fail(Code::denied, "S3_ACCESS_DENIED: the build role " + order.build_role +
+                                " does not allow s3:GetObject on " + resource);
+}
+
+Result<Artifacts::Context> Artifacts::read_own(const core::TenantId& tenant,
+                                               const ImageOrder& order) const {
+  if (!own_.bucket(tenant, order.bucket))
+    return fail(Code::not_found,
+                "S3_NO_SUCH_BUCKET: the bucket " + order.bucket + " does not exist");
+  const auto info = own_.find(tenant, order.bucket, order.key);
+  if (!info)
+    return fail(Code::not_found,
+                "S3_NO_SUCH_KEY: the bucket " + order.bucket + " has no object " + order.key);
+  FB_TRY_ASSIGN(const UniqueFd file, own_.open(tenant, order.bucket, *info));
+  FB_TRY_ASSIGN(auto upload, image::ContextUpload::create(directory_));
+  std::string piece(kPiece, '\0');
+  for (off_t at = 0;;) {
+    const ssize_t got = ::pread(file.get(), piece.data(), piece.size(), at);
+    if (got < 0) return fail_errno("reading the artifact");
+    if (got == 0) break;
+    at += got;
+    if (auto fed = upload->feed({piece.data(), static_cast<std::size_t>(got)}); !fed)
+      return not_an_archive(fed.error());
+  }
+  return finish(*upload);
+}
+
+net::Task<Result<Artifacts::Context>> Artifacts::read_remote(core::TenantId tenant,
+                                                             ImageOrder order,
+                                                             Deadline deadline) const {
+  auto object = co_await remote_->get(tenant, order.bucket, order.key,
+                                      image::ContextLimits{}.max_archive, deadline);
+  if (!object && object.error().code == Code::exhausted) co_return not_an_archive(object.error());
+  if (!object) co_return std::unexpected(object.error());
+  FB_CO_TRY_ASSIGN(auto upload, image::ContextUpload::create(directory_));
+  std::string waiting;
+  auto take = [&]() -> Result<> {
+    auto fed = upload->feed(waiting);
+    waiting.clear();
+    return fed;
+  };
+  for (bool more = true; more;) {
+    auto bytes = co_await (*object)->read(deadline.earlier(Deadline::in(kIdle)));
+    if (!bytes && bytes.error().code == Code::exhausted) co_return not_an_archive(bytes.error());
+    if (!bytes)
+      co_return fail(Code::unavailable, "the S3 endpoint broke off; try again later",
+                     bytes.error().text());
+    more = !bytes->empty();
+    waiting += *bytes;
+    if (more && waiting.size() < kPiece) continue;
+    if (auto fed = co_await net::run_blocking(pool_, take); !fed)
+      co_return not_an_archive(fed.error());
+  }
+  auto end = [&] { return finish(*upload); };
+  co_return co_await net::run_blocking(pool_, end);
+}
+
+}  // namespace firebreak::api
