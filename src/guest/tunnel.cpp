@@ -46,6 +46,7 @@ class Tunnel final : public StreamHandler, private Watcher {
 
  private:
   void on_events(std::uint32_t events) override {
+    if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) ending_ = true;
     if (!connected_ && !finish_connect(events)) return;
     if ((events & EPOLLOUT) != 0) write_some();
     if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) read_some();
@@ -96,6 +97,8 @@ class Tunnel final : public StreamHandler, private Watcher {
       const std::string_view got(g_scratch.data(), static_cast<std::size_t>(n));
       const std::size_t taken = exchange_->write(got);
       pending_.assign(got.substr(taken));
+      // All that was there is read, and more is news; only an end that was told already is not.
+      if (got.size() < g_scratch.size() && !ending_) return;
     }
   }
 
@@ -121,6 +124,7 @@ class Tunnel final : public StreamHandler, private Watcher {
   bool peer_done_ = false;
   bool ended_ = false;  // the server was told that the peer is done
   bool server_done_ = false;
+  bool ending_ = false;  // the server has ended or broken the connection; bytes may be before that
   std::string to_server_;  // bounded by the stream's window: consumed when sent
   std::string pending_;    // read from the server, not yet taken by the stream
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);

@@ -8,10 +8,10 @@ class GuestStream final : public net::ByteStream {
   explicit GuestStream(std::unique_ptr<net::ChannelStream> stream) : stream_(std::move(stream)) {}
 
   net::Task<Result<std::string>> read(Deadline deadline) override {
-    co_return co_await stream_->read(deadline);
+    return stream_->read(deadline);
   }
   net::Task<Result<>> write(std::string_view bytes, Deadline deadline) override {
-    co_return co_await stream_->write(bytes, deadline);
+    return stream_->write(bytes, deadline);
   }
   net::Task<Result<>> finish(Deadline) override {
     stream_->finish();

@@ -35,10 +35,13 @@ std::size_t head_size(const wire::Headers& headers) {
 
 }  // namespace
 
-net::Task<void> Passage::count(std::size_t in, std::size_t out) {
+bool Passage::count(std::size_t in, std::size_t out) {
   visit_.count(in, out);
-  if (limits_.bytes_per_second == 0) co_return;
-  const auto wait = backend_.byte_rate.pace(in + out, limits_.bytes_per_second, Rate::Clock::now());
+  return limits_.bytes_per_second != 0;
+}
+
+net::Task<void> Passage::pace(std::size_t bytes) {
+  const auto wait = backend_.byte_rate.pace(bytes, limits_.bytes_per_second, Rate::Clock::now());
   if (wait <= Rate::Clock::duration::zero()) co_return;
   net::Event pause(co_await net::asio::this_coro::executor);
   (void)co_await pause.wait(Deadline::in(wait));
@@ -53,7 +56,7 @@ net::Task<void> Passage::client_side(net::UpstreamExchange& server, bool has_bod
       (void)co_await server.finish(write_deadline());
       break;
     }
-    co_await count(bytes->size(), 0);
+    if (count(bytes->size(), 0)) co_await pace(bytes->size());
     if (!co_await server.write(*bytes, write_deadline())) break;
   }
   (void)co_await client_.wait_gone(stream_deadline());
@@ -67,7 +70,8 @@ net::Task<Result<>> Passage::server_side(net::UpstreamExchange& server) {
   auto piece = first_ ? std::exchange(first_, {}) : server.ready();
   if (piece && piece->last) co_return co_await whole_answer(server, std::move(piece->bytes));
   const int status = head_->status;
-  co_await count(0, head_size(head_->headers));
+  const std::size_t head_bytes = head_size(head_->headers);
+  if (count(0, head_bytes)) co_await pace(head_bytes);
   wire::Headers headers = to_client(std::move(head_->headers), route_, endpoint_);
   FB_CO_TRY(co_await client_.start(status, std::move(headers), write_deadline()));
   const bool body = has_body(client_.request().method, status);
@@ -76,7 +80,7 @@ net::Task<Result<>> Passage::server_side(net::UpstreamExchange& server) {
       FB_CO_TRY_ASSIGN(piece, co_await server.read(stream_deadline()));
     }
     if (body && !piece->bytes.empty()) {
-      co_await count(0, piece->bytes.size());
+      if (count(0, piece->bytes.size())) co_await pace(piece->bytes.size());
       FB_CO_TRY(co_await client_.write(piece->bytes, write_deadline()));
     }
     if (piece->last) break;
@@ -88,7 +92,8 @@ net::Task<Result<>> Passage::server_side(net::UpstreamExchange& server) {
 // Everything of it is here: one write, where the client's protocol allows.
 net::Task<Result<>> Passage::whole_answer(net::UpstreamExchange& server, std::string body) {
   const int status = head_->status;
-  co_await count(0, head_size(head_->headers) + body.size());
+  const std::size_t size = head_size(head_->headers) + body.size();
+  if (count(0, size)) co_await pace(size);
   wire::Headers headers = to_client(std::move(head_->headers), route_, endpoint_);
   if (has_body(client_.request().method, status) && server.trailers().empty())
     co_return co_await client_.reply(status, std::move(headers), std::move(body), write_deadline());
@@ -127,7 +132,8 @@ net::Task<void> Passage::copy(net::ByteStream& from, net::ByteStream& to, bool i
       (void)co_await to.finish(write_deadline());
       co_return;
     }
-    co_await count(inwards ? bytes->size() : 0, inwards ? 0 : bytes->size());
+    if (count(inwards ? bytes->size() : 0, inwards ? 0 : bytes->size()))
+      co_await pace(bytes->size());
     if (!co_await to.write(*bytes, write_deadline())) co_return;
   }
 }

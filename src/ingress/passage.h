@@ -38,7 +38,9 @@ class Passage {
   net::Task<Result<>> server_side(net::UpstreamExchange& server);
   net::Task<Result<>> whole_answer(net::UpstreamExchange& server, std::string body);
   net::Task<void> copy(net::ByteStream& from, net::ByteStream& to, bool inwards);
-  net::Task<void> count(std::size_t in, std::size_t out);
+  // True: there is a limit of bytes, and pace() has to be asked for how long to wait.
+  bool count(std::size_t in, std::size_t out);
+  net::Task<void> pace(std::size_t bytes);
 
   net::HttpExchange& client_;
   const Route& route_;

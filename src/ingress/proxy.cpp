@@ -140,7 +140,7 @@ std::expected<Proxy::Admitted, Proxy::Refusal> Proxy::admit(const net::HttpReque
     return route.error().code == Code::denied ? refused(403, kNoAuth) : refused(400, kBadRequest);
   const TokenClaims* claims = route->token.empty() ? nullptr : tokens_.check(route->token);
   if (claims == nullptr) return refused(403, kNoAuth);
-  const auto place = gate_.find(claims->microvm);
+  auto place = gate_.find(claims->microvm);
   // A token ends with its microVM.
   if (!place || (route->style != Style::token && route->endpoint != place->endpoint.str()))
     return refused(403, kNoAuth);
@@ -149,8 +149,8 @@ std::expected<Proxy::Admitted, Proxy::Refusal> Proxy::admit(const net::HttpReque
   if (!claims->ports.contains(port) || leads_to_hooks(place->hooks, port, route->target))
     return refused(403, kNoPort);
   Admitted admitted{.route = *std::move(route),
-                    .microvm = place->microvm,
-                    .endpoint = place->endpoint,
+                    .microvm = std::move(place->microvm),
+                    .endpoint = std::move(place->endpoint),
                     .kind = claims->kind,
                     .port = port,
                     .limits = {}};

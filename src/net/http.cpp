@@ -96,6 +96,7 @@ Result<AnswerPlan> plan_answer(const std::string& method, int status, wire::Head
     return fail(Code::internal, "not a final status: " + std::to_string(status));
   AnswerPlan plan;
   plan.bodyless = method == "HEAD" || status == 204 || status == 304;
+  plan.headers.reserve(headers.size() + 3);  // a date, and what the connection adds
   bool dated = false;
   for (wire::HeaderField& field : headers) {
     if (field.name == "connection" && field.value == "close") plan.close = true;

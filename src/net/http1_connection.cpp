@@ -176,7 +176,8 @@ class Http1Exchange : public HttpExchange {
 
  private:
   Result<> put_head(int status, wire::Headers headers, std::string& out);
-  Task<Result<>> send(std::string_view bytes, Deadline deadline);
+  // Of a write; one that failed is the end of the connection.
+  Result<> sent(Result<> written);
 
   const std::shared_ptr<Http1Connection> connection_;
   const int minor_;
@@ -198,7 +199,7 @@ class Http1Exchange : public HttpExchange {
 Task<Result<std::string>> Http1Exchange::read(Deadline deadline) {
   if (continue_wanted_ && !started_ && connection_->buffered() == 0) {
     continue_wanted_ = false;
-    FB_CO_TRY(co_await send("HTTP/1.1 100 Continue\r\n\r\n", deadline));
+    FB_CO_TRY(sent(co_await connection_->stream->write("HTTP/1.1 100 Continue\r\n\r\n", deadline)));
   }
   if (body_ended_ || finished_) co_return std::string();
   FB_CO_TRY_ASSIGN(Http1Connection::Piece piece, co_await connection_->next_piece(deadline));
@@ -207,10 +208,9 @@ Task<Result<std::string>> Http1Exchange::read(Deadline deadline) {
   co_return std::move(piece.body);
 }
 
-Task<Result<>> Http1Exchange::send(std::string_view bytes, Deadline deadline) {
-  auto sent = co_await connection_->stream->write(bytes, deadline);
-  if (!sent) connection_->cut();
-  co_return sent;
+Result<> Http1Exchange::sent(Result<> written) {
+  if (!written) connection_->cut();
+  return written;
 }
 
 Result<> Http1Exchange::put_head(int status, wire::Headers headers, std::string& out) {
@@ -240,18 +240,18 @@ Result<> Http1Exchange::put_head(int status, wire::Headers headers, std::string&
 Task<Result<>> Http1Exchange::start(int status, wire::Headers headers, Deadline deadline) {
   std::string out;
   FB_CO_TRY(put_head(status, std::move(headers), out));
-  co_return co_await send(out, deadline);
+  co_return sent(co_await connection_->stream->write(out, deadline));
 }
 
 Task<Result<>> Http1Exchange::write(std::string_view bytes, Deadline deadline) {
   if (!started_ || finished_) co_return fail(Code::internal, "not within an answer's body");
   FB_CO_TRY(plan_.count(bytes.size()));
   if (plan_.bodyless || bytes.empty()) co_return Result<>();
-  if (!chunked_) co_return co_await send(bytes, deadline);
+  if (!chunked_) co_return sent(co_await connection_->stream->write(bytes, deadline));
   std::string out;
   out.reserve(bytes.size() + 32);
   wire::put_chunk(bytes, out);
-  co_return co_await send(out, deadline);
+  co_return sent(co_await connection_->stream->write(out, deadline));
 }
 
 Task<Result<>> Http1Exchange::finish(Deadline deadline, wire::Headers trailers) {
@@ -260,7 +260,7 @@ Task<Result<>> Http1Exchange::finish(Deadline deadline, wire::Headers trailers) 
   if (chunked_) {
     std::string out;
     FB_CO_TRY(wire::put_last_chunk(trailers, out));
-    FB_CO_TRY(co_await send(out, deadline));
+    FB_CO_TRY(sent(co_await connection_->stream->write(out, deadline)));
   }
   finished_ = true;
   connection_->gone.notify();
@@ -276,7 +276,7 @@ Task<Result<>> Http1Exchange::reply(int status, wire::Headers headers, std::stri
   FB_CO_TRY(put_head(status, std::move(headers), out));
   FB_CO_TRY(plan_.count(body.size()));
   if (!plan_.bodyless) out += body;
-  FB_CO_TRY(co_await send(out, deadline));
+  FB_CO_TRY(sent(co_await connection_->stream->write(out, deadline)));
   finished_ = true;
   connection_->gone.notify();
   co_return Result<>();
@@ -299,7 +299,7 @@ Task<Result<std::unique_ptr<ByteStream>>> Http1Exchange::upgrade(wire::Headers h
   std::string out;
   FB_CO_TRY(wire::put_response_head(101, headers, out));
   started_ = true;
-  FB_CO_TRY(co_await send(out, deadline));
+  FB_CO_TRY(sent(co_await connection_->stream->write(out, deadline)));
   finished_ = true;
   upgraded_ = true;
   connection_->gone.notify();
@@ -393,7 +393,7 @@ Task<bool> Http1Connection::serve_one(bool first) {
     (void)co_await exchange.reply(500, {}, {}, Deadline::in(kServerWriteTimeout));
   // The bytes that follow are of another protocol, or behind half an answer.
   if (exchange.upgraded() || !exchange.finished()) co_return false;
-  if (exchange.keep_alive()) co_await discard_body();
+  if (exchange.keep_alive() && !parser.complete()) co_await discard_body();
   if (exchange.keep_alive() && parser.complete()) {
     parser.next();
     co_return !service->draining || buffered() > 0;

@@ -61,7 +61,7 @@ class Connection : public Http1Upstream {
   Result<> parse_body(UpstreamPiece& piece);
   Result<Http1Parser::Step> step();
   void consume(std::size_t bytes);
-  Task<Result<bool>> receive(Deadline deadline);  // false: the server has closed
+  void buffer(std::string bytes);
 
   std::unique_ptr<ByteStream> stream_;
   Http1Parser parser_{Http1Parser::Role::response, {}};
@@ -84,15 +84,12 @@ void Connection::consume(std::size_t bytes) {
   in_at_ = 0;
 }
 
-Task<Result<bool>> Connection::receive(Deadline deadline) {
-  FB_CO_TRY_ASSIGN(std::string bytes, co_await stream_->read(deadline));
-  if (bytes.empty()) co_return false;
+void Connection::buffer(std::string bytes) {
   if (in_.empty()) {
     in_ = std::move(bytes);
   } else {
     in_.append(bytes);
   }
-  co_return true;
 }
 
 Result<Http1Parser::Step> Connection::step() {
@@ -109,20 +106,17 @@ Task<Result<>> Connection::begin(const UpstreamRequest& request, Deadline deadli
   sent_ = !request.has_body;
   chunked_ = request.has_body && !request.length;
   left_ = request.length.value_or(0);
-  wire::Headers headers;
-  headers.reserve(request.headers.size() + 4);
-  headers.push_back({"host", request.authority});
-  headers.insert(headers.end(), request.headers.begin(), request.headers.end());
+  wire::Headers own{{"host", request.authority}};
   if (chunked_) {
-    headers.push_back({"transfer-encoding", "chunked"});
+    own.push_back({"transfer-encoding", "chunked"});
   } else if (request.length) {
-    headers.push_back({"content-length", std::to_string(*request.length)});
+    own.push_back({"content-length", std::to_string(*request.length)});
   } else if (std::ranges::find(kBodyMethods, request.method) != kBodyMethods.end()) {
-    headers.push_back({"content-length", "0"});
+    own.push_back({"content-length", "0"});
   }
-  if (upgrade_) headers.push_back({"connection", "upgrade"});
+  if (upgrade_) own.push_back({"connection", "upgrade"});
   std::string out;
-  FB_CO_TRY(wire::put_request_head(request.method, request.target, headers, out));
+  FB_CO_TRY(wire::put_request_head(request.method, request.target, own, request.headers, out));
   co_return co_await stream_->write(out, deadline);
 }
 
@@ -160,9 +154,10 @@ Task<Result<UpstreamHead>> Connection::head(Deadline deadline) {
     consume(next.consumed);
     if (next.event == Http1Parser::Event::need_more) {
       if (!in_.empty()) continue;
-      FB_CO_TRY_ASSIGN(const bool more, co_await receive(deadline));
-      if (!more)
+      FB_CO_TRY_ASSIGN(std::string bytes, co_await stream_->read(deadline));
+      if (bytes.empty())
         co_return fail(Code::unavailable, "the application closed the connection unanswered");
+      buffer(std::move(bytes));
       continue;
     }
     const int status = parser_.head().status;
@@ -210,8 +205,11 @@ Task<Result<UpstreamPiece>> Connection::read(Deadline deadline) {
     UpstreamPiece piece;
     FB_CO_TRY(parse_body(piece));
     if (!piece.bytes.empty() || piece.last) co_return piece;
-    FB_CO_TRY_ASSIGN(const bool more, co_await receive(deadline));
-    if (more) continue;
+    FB_CO_TRY_ASSIGN(std::string bytes, co_await stream_->read(deadline));
+    if (!bytes.empty()) {
+      buffer(std::move(bytes));
+      continue;
+    }
     keep_alive_ = false;
     if (!parser_.at_end())
       co_return fail(Code::unavailable, "the application cut its answer short");

@@ -41,7 +41,12 @@ void Metrics::describe(std::string_view name, std::string_view type, std::string
 
 void Metrics::add(std::string_view name, std::string_view labels, double value) {
   const std::scoped_lock lock(mutex_);
-  families_[std::string(name)].values[std::string(labels)] += value;
+  auto family = families_.find(name);
+  if (family == families_.end()) family = families_.try_emplace(std::string(name)).first;
+  auto& values = family->second.values;
+  auto at = values.find(labels);
+  if (at == values.end()) at = values.try_emplace(std::string(labels)).first;
+  at->second += value;
 }
 
 void Metrics::set(std::string_view name, std::string_view labels, double value) {

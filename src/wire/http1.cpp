@@ -12,17 +12,35 @@ constexpr std::size_t kMaxMethod = 32;
 constexpr std::size_t kMaxLengthDigits = 18;
 constexpr std::size_t kMaxChunkDigits = 15;
 
-constexpr bool is_token_char(char c) {
-  if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')) return true;
-  return std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+constexpr bool is_alphanumeric(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+// One look at a table for each character of a head.
+using CharSet = std::array<bool, 256>;
+
+constexpr CharSet kTokenChars = [] {
+  CharSet set{};
+  for (int c = 0; c < 256; ++c) set[c] = is_alphanumeric(static_cast<char>(c));
+  for (const char c : std::string_view("!#$%&'*+-.^_`|~"))
+    set[static_cast<unsigned char>(c)] = true;
+  return set;
+}();
+
+constexpr CharSet kFieldChars = [] {
+  CharSet set{};
+  for (int c = 0x20; c < 256; ++c) set[c] = c != 0x7f;
+  set['\t'] = true;
+  return set;
+}();
+
+bool all_in(const CharSet& set, std::string_view text) {
+  return std::ranges::all_of(text, [&set](char c) { return set[static_cast<unsigned char>(c)]; });
 }
 
 // Of a header's value or a reason phrase: text and tabs, no control characters.
 bool is_field_text(std::string_view text) {
-  return std::ranges::all_of(text, [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte == '\t' || (byte >= 0x20 && byte != 0x7f);
-  });
+  return all_in(kFieldChars, text);
 }
 
 bool is_digits(std::string_view text) {
@@ -45,7 +63,7 @@ std::string_view trim(std::string_view text) {
 
 bool is_authority(std::string_view text) {
   return std::ranges::all_of(text, [](char c) {
-    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')) return true;
+    if (is_alphanumeric(c)) return true;
     return std::string_view("-._~!$&'()*+,;=:[]%").find(c) != std::string_view::npos;
   });
 }
@@ -63,7 +81,7 @@ void for_each_part(std::string_view list, Each each) {
 }  // namespace
 
 bool is_token(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, is_token_char);
+  return !text.empty() && all_in(kTokenChars, text);
 }
 
 bool has_token(std::string_view list, std::string_view token) {
@@ -369,12 +387,24 @@ Result<> Http1Parser::chunk_line() {
 
 namespace {
 
-Result<> put_headers(const Headers& headers, std::string& out) {
+std::size_t size_of(const Headers& headers) {
+  std::size_t size = 0;
+  for (const auto& [name, value] : headers) size += name.size() + value.size() + 4;
+  return size;
+}
+
+Result<> put_fields(const Headers& headers, std::string& out) {
   for (const auto& [name, value] : headers) {
     if (!is_token(name) || !is_field_text(value))
       return fail(Code::invalid, "a header has characters that cannot be sent", name);
     out.append(name).append(": ").append(value).append("\r\n");
   }
+  return {};
+}
+
+Result<> put_headers(const Headers& headers, std::string& out) {
+  out.reserve(out.size() + size_of(headers) + 2);
+  FB_TRY(put_fields(headers, out));
   out += "\r\n";
   return {};
 }
@@ -383,10 +413,17 @@ Result<> put_headers(const Headers& headers, std::string& out) {
 
 Result<> put_request_head(std::string_view method, std::string_view target, const Headers& headers,
                           std::string& out) {
+  return put_request_head(method, target, {}, headers, out);
+}
+
+Result<> put_request_head(std::string_view method, std::string_view target, const Headers& first,
+                          const Headers& second, std::string& out) {
   if (!is_token(method) || !is_request_target(target))
     return fail(Code::invalid, "bad request method or target");
+  out.reserve(out.size() + method.size() + target.size() + size_of(first) + size_of(second) + 16);
   out.append(method).append(" ").append(target).append(" HTTP/1.1\r\n");
-  return put_headers(headers, out);
+  FB_TRY(put_fields(first, out));
+  return put_headers(second, out);
 }
 
 Result<> put_response_head(int status, const Headers& headers, std::string& out) {

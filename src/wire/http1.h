@@ -125,6 +125,9 @@ std::string to_lower(std::string_view text);
 // Code::invalid when a header has characters that would end it early (response splitting).
 Result<> put_request_head(std::string_view method, std::string_view target, const Headers& headers,
                           std::string& out);
+// The same with two lists, one after the other.
+Result<> put_request_head(std::string_view method, std::string_view target, const Headers& first,
+                          const Headers& second, std::string& out);
 Result<> put_response_head(int status, const Headers& headers, std::string& out);
 // Not for an empty chunk: that would be the last one.
 void put_chunk(std::string_view bytes, std::string& out);

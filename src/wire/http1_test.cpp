@@ -251,6 +251,10 @@ TEST(Http1, WritesWhatItReads) {
   EXPECT_FALSE(put_response_head(200, {{"a b", "1"}}, out));
   EXPECT_FALSE(put_response_head(1000, {}, out));
   EXPECT_FALSE(put_request_head("GET", "/a b", {}, out));
+  out.clear();
+  ASSERT_TRUE(put_request_head("GET", "/p", {{"host", "a"}}, {{"x", "y"}}, out));
+  EXPECT_EQ(out, "GET /p HTTP/1.1\r\nhost: a\r\nx: y\r\n\r\n");
+  EXPECT_FALSE(put_request_head("GET", "/p", {{"host", "a\n"}}, {}, out));
 }
 
 TEST(Http1, SplitsLists) {

@@ -439,6 +439,19 @@ TEST_F(AgentNative, TunnelCarriesBothWaysAndHalfCloses) {
   EXPECT_TRUE(data_->reply(stream).body == big + "bye");
 }
 
+// Its last bytes and its end may be announced together, or one after the other.
+TEST_F(AgentNative, TunnelEndsWithTheServerHoweverSoonThatIs) {
+  make_tenant();
+  EchoServer server;
+  for (int i = 0; i < 200; ++i) {
+    const auto stream =
+        data_->start("POST", "/tunnel?port=" + std::to_string(server.port()), "", false);
+    data_->finish(stream);
+    ASSERT_TRUE(data_->until([&] { return data_->reply(stream).closed; }, 20s)) << i;
+    ASSERT_EQ(data_->reply(stream).body, "bye") << i;
+  }
+}
+
 TEST_F(AgentNative, TunnelRefusals) {
   make_tenant();
   std::string free_port;
