@@ -41,6 +41,8 @@ class ClientHelloReader {
   // done: as the client wrote it, letters, digits, '-', '_' and '.' only; 1 to 255.
   const std::string& server_name() const { return name_; }
   HelloFault fault() const { return fault_; }  // refused
+  // done: so many of the bytes were the hello and what came before.
+  std::size_t size() const { return seen_; }
 
  private:
   void header_byte(std::uint8_t byte);

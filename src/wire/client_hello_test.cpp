@@ -43,6 +43,9 @@ TEST(ClientHello, NameIsFoundInPiecesAndRecordsOfAnySize) {
   for (const std::size_t size : {1UL, 3UL, 64UL, 16384UL})
     EXPECT_EQ(read(tls_records(message, size)), "Shop.Example") << size;
   EXPECT_EQ(read(client_hello("a.example") + "whatever follows"), "a.example");
+  ClientHelloReader reader;
+  reader.feed(client_hello("a.example") + "whatever follows");
+  EXPECT_EQ(reader.size(), client_hello("a.example").size());
   EXPECT_EQ(read(client_hello(std::string(255, 'a'))), std::string(255, 'a'));
   EXPECT_EQ(read(client_hello("a.example").substr(0, 60)), "...");
 }
