@@ -390,6 +390,8 @@ TEST_F(EgressRedTeam, MuchAllowedTrafficIsNotInTheWay) {
               ElementsAre(testing::EndsWith("complete")));
   EXPECT_THAT(hostile(id, "hold", json::array{"203.0.113.10", 200}),
               ElementsAre("200 none", "again"));
+  EXPECT_THAT(hostile(id, "http2", json::array{"203.0.113.10", 8082}),
+              ElementsAre("200 spoken in HTTP/2"));
   kill(id);
 }
 

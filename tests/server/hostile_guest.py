@@ -220,6 +220,36 @@ def hold(wanted):
             time.sleep(0.05)
 
 
+# ----------------------------------------------------------------------------------------- HTTP/2
+
+
+def http2(wanted):
+    """[HOST, PORT]: the page at /, asked for with prior knowledge."""
+    host, port = wanted
+
+    def frame(kind, flags, stream, body=b""):
+        return struct.pack(">I", len(body))[1:] + struct.pack(">BBI", kind, flags, stream) + body
+
+    # From the static table: GET, http, "/"; and :authority, as it is.
+    request = b"\x82\x86\x84\x41" + bytes([len(host)]) + host.encode()
+    with socket.create_connection((host, port), 20) as stream:
+        stream.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0) + frame(1, 5, 1, request))
+        read = stream.makefile("rb")
+        status, page, ended = 0, b"", False
+        while not ended:
+            head = read.read(9)
+            kind, flags, number = head[3], head[4], struct.unpack(">I", head[5:])[0]
+            body = read.read(int.from_bytes(head[:3], "big"))
+            if kind == 4 and not flags & 1:
+                stream.sendall(frame(4, 1, 0))
+            if kind == 1:
+                status = {0x88: 200, 0x8D: 404}.get(body[0], body[0])
+            if kind == 0:
+                page += body
+            ended = number == 1 and bool(flags & 1)
+        print(status, page.decode())
+
+
 # -------------------------------------------------------------------------------------------- TLS
 
 
@@ -307,5 +337,5 @@ def talk(wanted):
         print("good", good, "wrong", wrong, "as", udp.getsockname()[0])
 
 
-COMMANDS = {"send": send, "neighbours": neighbours, "ping": ping, "ask": ask, "download": download, "hold": hold, "tls": tls, "talk": talk}
+COMMANDS = {"send": send, "neighbours": neighbours, "ping": ping, "ask": ask, "download": download, "hold": hold, "http2": http2, "tls": tls, "talk": talk}
 COMMANDS[sys.argv[1]](json.loads(sys.argv[2]))

@@ -1,11 +1,13 @@
 """A small internet for tests: runs in a network namespace that has all its addresses. Every address
 answers HTTP on ports 53, 80, 443, 853 and 8080 with its own address (on 443 also over TLS, under any name),
-echoes UDP on 7, 443 and 4000, and one resolver answers DNS. 203.0.113.40 port 9000 leads to the host's port 9000. What arrived is
+echoes UDP on 7, 443 and 4000, and one resolver answers DNS; port 8082 speaks HTTP/2 without TLS (nghttpd). 203.0.113.40 port 9000 leads to the host's port 9000. What arrived is
 written to a file, one line each.
 
 usage: internet.py LOGFILE        prints "ready" when everything listens"""
 
+import ctypes
 import os
+import signal
 import socket
 import socketserver
 import ssl
@@ -14,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 LOG = open(sys.argv[1], "a", buffering=1)
 V4 = {
@@ -229,6 +232,21 @@ class Tcp4(socketserver.ThreadingTCPServer):
     request_queue_size = 512
 
 
+def serve_http2(port):
+    """Ends with us. Returns when it listens."""
+    at = tempfile.mkdtemp()
+    with open(at + "/index.html", "w") as page:
+        page.write("spoken in HTTP/2")
+    die_with_us = lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    subprocess.Popen(["nghttpd", "--no-tls", "-d", at, str(port)], stdout=subprocess.DEVNULL, preexec_fn=die_with_us)
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 5).close()
+            return
+        except OSError:
+            time.sleep(0.02)
+
+
 def serve(server):
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
@@ -255,5 +273,6 @@ for port in (7, 443, 4000):
 serve(Tcp4(("203.0.113.40", 9000), Relay))
 serve(Udp4(("198.51.100.1", 53), Dns))
 serve(Udp4(("203.0.113.53", 53), Dns))  # a public resolver that is not ours
+serve_http2(8082)
 os.write(1, b"ready\n")  # at once: nobody reads on
 threading.Event().wait()
