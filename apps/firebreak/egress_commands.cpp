@@ -17,7 +17,8 @@ allows is denied. Names are resolved by the host; only the addresses it gave can
   {"rules": [{"action": "allow", "domain": "*.debian.org", "ports": [80, 443]},
              {"action": "allow", "cidr": "192.0.2.0/24", "protocol": "tcp", "ports": ["8000-8100"]},
              {"action": "deny", "domain": "ads.example.com"}],
-   "maxBytes": 100000000, "maxConnections": 50})";
+   "sniCheck": true, "maxBytes": 100000000, "maxConnections": 50}
+With sniCheck, TLS on port 443 must ask for a name that may be reached.)";
 
 std::string policy_path(const std::string& name) {
   return "/v1/egress-policies/" + percent_encode(name, "");

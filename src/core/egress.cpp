@@ -27,6 +27,11 @@ bool contains_port(const std::vector<PortRange>& ports, std::uint16_t port) {
       ports, [port](const PortRange& r) { return r.first <= port && port <= r.last; });
 }
 
+bool opens_checked_domain(const EgressRule& rule) {
+  return opens_domain(rule) && rule.protocol == EgressProtocol::tcp &&
+         contains_port(rule.ports, kCheckedPort);
+}
+
 Result<> check_ports(const EgressRule& rule) {
   for (const PortRange& range : rule.ports) {
     if (range.first == 0 || range.first > range.last) {
@@ -106,6 +111,11 @@ Result<> check_together(const EgressPolicy& policy) {
     return fail(Code::invalid, "rules: domains with more than " +
                                    std::to_string(kMaxDomainServices) +
                                    " different lists of ports; use the same list for more of them");
+  }
+  if (policy.sni_check && !std::ranges::any_of(policy.rules, opens_checked_domain)) {
+    return fail(Code::invalid,
+                "sniCheck: it is about TLS on port 443 of allowed domains, and no rule allows one "
+                "there; add one, or leave sniCheck out");
   }
   if (opens_any && !services.empty()) {
     return fail(Code::invalid,

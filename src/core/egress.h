@@ -52,6 +52,8 @@ struct EgressPolicy {
   std::vector<EgressRule> rules;
   std::uint64_t max_bytes = 0;        // in both directions together; 0: no cap
   std::uint32_t max_connections = 0;  // at the same time; 0: kMaxConnections
+  // What a domain rule opens on TCP port 443 must be TLS, and ask for a name that may be reached.
+  bool sni_check = false;
   friend bool operator==(const EgressPolicy&, const EgressPolicy&) = default;
 };
 
@@ -66,11 +68,13 @@ inline constexpr std::size_t kMaxDomainServices = 32;  // different protocol + p
 // The table of connections is memory of the host: nobody has more of them than this.
 inline constexpr std::uint32_t kMaxConnections = 4096;
 
+inline constexpr std::uint16_t kCheckedPort = 443;  // where sni_check looks for TLS
+
 Result<> check(const EgressPolicy& policy);
 // As /v1/egress-policies shows and the store keeps it:
 //   {"name":"web","rules":[{"action":"allow","domain":"*.example.com","ports":[443,"8000-8100"]},
 //    {"action":"deny","cidr":"203.0.113.0/24","protocol":"udp"},{"action":"allow","any":true}]}
-// also internet, maxBytes, maxConnections. Unknown members are refused.
+// also internet, sniCheck, maxBytes, maxConnections. Unknown members are refused.
 Result<EgressPolicy> egress_policy_from_json(std::string_view text);
 std::string to_json(const EgressPolicy& policy);
 

@@ -74,6 +74,11 @@ class LayerDecision {
     return {false, label(layer_, EgressWord::unmatched)};
   }
 
+  bool server_name_decides(const EgressPins& pins, Time now) const {
+    return policy_.sni_check && service_.protocol == kTcp && service_.port == kCheckedPort &&
+           best(EgressAction::allow).number == 0 && pinned_rule(pins, now) != 0;
+  }
+
  private:
   Best best(EgressAction action) const {
     Best found;
@@ -172,6 +177,10 @@ bool guarded_service(std::uint8_t protocol, std::uint16_t port) {
   return (protocol == kTcp || protocol == kUdp) && (port == 53 || port == 853);
 }
 
+bool checks_server_names(const EgressStack& stack) {
+  return stack.maximum.sni_check || stack.policy.sni_check;
+}
+
 EgressCaps caps_of(const EgressStack& stack) {
   EgressCaps caps;
   for (const EgressPolicy* layer : {&stack.maximum, &stack.policy}) {
@@ -233,6 +242,14 @@ std::string_view to_string(EgressWord word) {
       return "connection-cap";
     case EgressWord::bad_name:
       return "bad-name";
+    case EgressWord::server_name:
+      return "server-name";
+    case EgressWord::no_server_name:
+      return "no-server-name";
+    case EgressWord::not_tls:
+      return "not-tls";
+    case EgressWord::unchecked:
+      return "unchecked";
   }
   return "?";
 }
@@ -352,6 +369,13 @@ PacketVerdict decide_packet(const EgressStack& stack, const EgressPins& pins,
       LayerDecision(stack.maximum, EgressLayer::maximum, packet).decide(pins, now);
   if (!maximum.allowed) return maximum;
   return LayerDecision(stack.policy, EgressLayer::policy, packet).decide(pins, now);
+}
+
+bool server_name_decides(const EgressStack& stack, const EgressPins& pins,
+                         const EgressPacket& packet, Time now) {
+  using enum EgressLayer;
+  return LayerDecision(stack.maximum, maximum, packet).server_name_decides(pins, now) ||
+         LayerDecision(stack.policy, policy, packet).server_name_decides(pins, now);
 }
 
 }  // namespace firebreak::core

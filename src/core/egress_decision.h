@@ -59,6 +59,11 @@ enum class EgressWord : std::uint32_t {
   byte_cap,
   connection_cap,
   bad_name,
+  // Of the check of server names (EgressPolicy::sni_check).
+  server_name,     // TLS asks for a name that may not be reached there
+  no_server_name,  // TLS asks for none
+  not_tls,
+  unchecked,  // a connection from before the check
 };
 std::string_view to_string(EgressWord word);
 EgressWord never_word(const SpecialBlock& block);  // of kind never
@@ -133,6 +138,9 @@ inline constexpr std::uint8_t kIcmp6 = 58;
 // DNS, DNS over TLS, QUIC: what a policy with domains keeps shut unless a CIDR rule lists the port.
 bool guarded_service(std::uint8_t protocol, std::uint16_t port);
 
+// True: some layer wants the names checked that TLS asks for.
+bool checks_server_names(const EgressStack& stack);
+
 // The first packet of a connection, from the guest.
 struct EgressPacket {
   IpAddress destination;
@@ -148,5 +156,9 @@ struct PacketVerdict {
 // lowest number.
 PacketVerdict decide_packet(const EgressStack& stack, const EgressPins& pins,
                             const EgressPacket& packet, Time now);
+// Of a packet that is allowed: only a name opens this address, and a layer wants to see that TLS
+// asks for one. decide_packet() decides about the connection as ever; the name comes later.
+bool server_name_decides(const EgressStack& stack, const EgressPins& pins,
+                         const EgressPacket& packet, Time now);
 
 }  // namespace firebreak::core

@@ -163,11 +163,13 @@ Result<EgressPolicy> egress_policy_from_json(std::string_view text) {
     return fail(Code::invalid, "an egress policy of more than 1 MiB; merge its rules");
   }
   FB_TRY_ASSIGN(json::object object, parse_json_object(text));
-  FB_TRY(only_members(object, "", {"name", "internet", "rules", "maxBytes", "maxConnections"}));
+  FB_TRY(only_members(object, "",
+                      {"name", "internet", "rules", "sniCheck", "maxBytes", "maxConnections"}));
   JsonReader reader(object);
   EgressPolicy policy;
   policy.name = reader.string("name");
   policy.internet = reader.boolean_or("internet", false);
+  policy.sni_check = reader.boolean_or("sniCheck", false);
   policy.max_bytes = reader.u64_or("maxBytes", 0);
   const std::uint64_t connections = reader.u64_or("maxConnections", 0);
   if (connections > kMaxConnections) {
@@ -192,6 +194,7 @@ std::string to_json(const EgressPolicy& policy) {
   json::array rules;
   for (const EgressRule& rule : policy.rules) rules.push_back(rule_value(rule));
   out["rules"] = std::move(rules);
+  if (policy.sni_check) out["sniCheck"] = true;
   if (policy.max_bytes != 0) out["maxBytes"] = policy.max_bytes;
   if (policy.max_connections != 0) out["maxConnections"] = policy.max_connections;
   return json::serialize(out);

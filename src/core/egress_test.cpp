@@ -125,7 +125,8 @@ TEST(EgressJson, RoundTrips) {
       R"("rules":[{"action":"allow","domain":"*.Example.com","ports":[443,"8000-8100"]},
       {"action":"deny","cidr":"203.0.113.0/24","protocol":"udp"},
       {"action":"deny","domain":"bad.example.com"},{"action":"deny","any":true,"protocol":"icmp"}],
-      "maxBytes":1000000,"maxConnections":7)");
+      "sniCheck":true,"maxBytes":1000000,"maxConnections":7)");
+  EXPECT_TRUE(all.sni_check);
   EXPECT_EQ(all.rules.size(), 4U);
   EXPECT_EQ(all.rules[0].protocol, EgressProtocol::tcp);
   EXPECT_THAT(all.rules[0].ports, ElementsAre(PortRange{443, 443}, PortRange{8000, 8100}));
@@ -139,7 +140,12 @@ TEST(EgressJson, RoundTrips) {
 
 TEST(EgressJson, RefusesWithPathAndRepair) {
   EXPECT_THAT(refusal(R"("internets":true)"), HasSubstr("'internets' is not known; known are"));
-  EXPECT_THAT(refusal(R"("sniCheck":true)"), HasSubstr("'sniCheck' is not known; known are"));
+  EXPECT_THAT(refusal(R"("sniCheck":true)"), HasSubstr("no rule allows one there"));
+  EXPECT_THAT(refusal(R"("sniCheck":1)"), HasSubstr("'sniCheck' must be"));
+  EXPECT_THAT(refusal(R"("sniCheck":true,"rules":[{"action":"allow","cidr":"1.2.3.4"},
+                      {"action":"allow","domain":"a.b","ports":[80,8443]},
+                      {"action":"deny","domain":"c.b"}])"),
+              HasSubstr("no rule allows one there"));
   EXPECT_THAT(rule_refusal(R"({"action":"allow","cidr":"10.0.0.1/8"})"),
               HasSubstr("'rules[0].cidr' has bits set behind its prefix; write 10.0.0.0/8"));
   EXPECT_THAT(rule_refusal(R"({"action":"allow","any":true,"port":80})"),
@@ -343,6 +349,35 @@ TEST(EgressPackets, PinsOfBothLayers) {
   half.add({EgressLayer::policy, 1, ip("1.2.3.4"), kNow + Seconds(1)});
   EXPECT_EQ(verdict(stack, "1.2.3.4", kTcp, 443, half), "d maximum:unmatched");
   EXPECT_THAT(pins_for(decide_name(stack, "b.example.com"), {ip("1.2.3.4")}, kNow), IsEmpty());
+}
+
+// Only what a name alone opens is checked, on TLS's port; what an address rule opens is not.
+TEST(EgressPackets, ServerNamesDecideWhereALayerChecksThem) {
+  const EgressPolicy named = policy(
+      R"("sniCheck":true,"rules":[{"action":"allow","domain":"a.test","ports":[443,8443]},
+         {"action":"allow","cidr":"203.0.113.0/24"}])");
+  EgressPolicy plain = named;
+  plain.sni_check = false;
+  EgressPins pins;
+  for (const EgressLayer layer : {EgressLayer::maximum, EgressLayer::policy})
+    for (const char* address : {"1.2.3.4", "203.0.113.7", "2001:db8::1"})
+      pins.add({layer, 1, ip(address), kNow + Seconds(60)});
+  auto decides = [&](const EgressStack& stack, std::string_view address, std::uint8_t protocol,
+                     std::uint16_t port) {
+    return server_name_decides(stack, pins, {ip(address), protocol, port}, kNow);
+  };
+  EXPECT_FALSE(checks_server_names(under_internet(plain)));
+  EXPECT_FALSE(decides(under_internet(plain), "1.2.3.4", kTcp, 443));
+  for (const EgressStack& stack : {under_internet(named), EgressStack{named, internet_egress(), {}},
+                                   EgressStack{named, plain, {}}, EgressStack{plain, named, {}}}) {
+    EXPECT_TRUE(checks_server_names(stack));
+    EXPECT_TRUE(decides(stack, "1.2.3.4", kTcp, 443));
+    EXPECT_TRUE(decides(stack, "2001:db8::1", kTcp, 443));
+    EXPECT_FALSE(decides(stack, "1.2.3.4", kTcp, 8443));
+    EXPECT_FALSE(decides(stack, "1.2.3.4", kUdp, 443));
+    EXPECT_FALSE(decides(stack, "203.0.113.7", kTcp, 443)) << "opened by its address";
+    EXPECT_FALSE(decides(stack, "1.2.3.5", kTcp, 443)) << "not opened at all";
+  }
 }
 
 TEST(EgressPinsTest, AreExtendedAndBounded) {

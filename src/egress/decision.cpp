@@ -156,6 +156,15 @@ std::string explain(const core::EgressLabel& label) {
       return "too many connections at a time; close some, or raise maxConnections";
     case EgressWord::bad_name:
       return "this is not a host name";
+    case EgressWord::server_name:
+      return "TLS asks for a name that " + std::string(whose(label.layer)) +
+             " does not open at this address; resolve the name that is meant, and allow it";
+    case EgressWord::no_server_name:
+      return "TLS asks for no name (SNI), so none can be checked; send one";
+    case EgressWord::not_tls:
+      return "this is not TLS, which alone may pass port 443 where server names are checked";
+    case EgressWord::unchecked:
+      return "this connection began before its server name was to be checked; connect again";
   }
   return "rule " + std::to_string(label.code) + " of " + std::string(whose(label.layer)) +
          " denies it";

@@ -46,6 +46,7 @@ class DecisionLog::Service : public std::enable_shared_from_this<Service> {
   Result<> start();
   void close();
   void named(const NameEvent& event);
+  void asked(const TlsEvent& event);
   Result<> watch(NetfilterSockets sockets);
   void unwatch();
   void add(const NetfilterEvent& event);
@@ -62,6 +63,7 @@ class DecisionLog::Service : public std::enable_shared_from_this<Service> {
   struct Open {
     std::string rule;
     std::string name;
+    bool allowed = true;
   };
 
   static Task<void> read_events(std::shared_ptr<Service> self, DescriptorPtr from);
@@ -71,6 +73,7 @@ class DecisionLog::Service : public std::enable_shared_from_this<Service> {
   void add(const LoggedPacket& packet);
   void add(const EndedConnection& connection);
   void add(Decision decision);
+  void opened(const PacketHead& head, Open connection);
   void remember(const std::string& name, const std::vector<core::IpAddress>& addresses);
   Result<> keep();
 
@@ -129,16 +132,40 @@ void DecisionLog::Service::add(const LoggedPacket& packet) {
                     .port = head.port,
                     .name = name_of(head.destination)};
   if (!label->allowed) decision.reason = explain(label->label);
-  if (label->allowed) {
-    if (open_.size() >= limits_.connections) open_.erase(open_.begin());
-    open_[head] = {decision.rule, decision.name};
-  }
+  if (label->allowed) opened(head, {decision.rule, decision.name});
   add(std::move(decision));
+}
+
+// The kernel let the guest through to the gate, and said nothing of it.
+void DecisionLog::Service::asked(const TlsEvent& event) {
+  const PacketHead& head = event.head;
+  Decision decision{.time = clock_.now(),
+                    .kind = Kind::connect,
+                    .allowed = event.allowed,
+                    .rule = to_string(event.label),
+                    .protocol = head.protocol,
+                    .address = head.destination,
+                    .port = head.port,
+                    .name = event.name,
+                    .reason = event.reason};
+  // One that was allowed before another policy came has bytes to tell of when it ends.
+  if (event.allowed || !open_.contains(head))
+    opened(head, {decision.rule, decision.name, event.allowed});
+  add(std::move(decision));
+}
+
+void DecisionLog::Service::opened(const PacketHead& head, Open connection) {
+  if (open_.size() >= limits_.connections) open_.erase(open_.begin());
+  open_[head] = std::move(connection);
 }
 
 void DecisionLog::Service::add(const EndedConnection& connection) {
   const PacketHead& head = connection.head;
-  if (std::ranges::find(options_.own_addresses, head.destination) != options_.own_addresses.end())
+  const auto among = [](const std::vector<core::IpAddress>& all, const core::IpAddress& one) {
+    return std::ranges::find(all, one) != all.end();
+  };
+  if (!among(options_.guest_addresses, head.source) ||
+      among(options_.own_addresses, head.destination))
     return;
   Decision decision{.time = clock_.now(),
                     .kind = Kind::end,
@@ -149,6 +176,10 @@ void DecisionLog::Service::add(const EndedConnection& connection) {
                     .bytes_out = connection.bytes_out,
                     .bytes_in = connection.bytes_in};
   if (const auto at = open_.find(head); at != open_.end()) {
+    if (!at->second.allowed) {  // ended in the gate, and was told of then
+      open_.erase(at);
+      return;
+    }
     decision.rule = std::move(at->second.rule);
     decision.name = std::move(at->second.name);
     open_.erase(at);
@@ -347,6 +378,10 @@ DecisionLog::~DecisionLog() {
 
 void DecisionLog::named(const NameEvent& event) {
   service_->named(event);
+}
+
+void DecisionLog::asked(const TlsEvent& event) {
+  service_->asked(event);
 }
 
 Result<> DecisionLog::watch(NetfilterSockets sockets) {

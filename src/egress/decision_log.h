@@ -13,12 +13,14 @@
 #include "egress/netfilter_sockets.h"
 #include "egress/nflog.h"
 #include "egress/resolver.h"
+#include "egress/tls_gate.h"
 #include "net/task.h"
 
 namespace firebreak::egress {
 
 struct DecisionLogOptions {
   std::string directory;
+  std::vector<core::IpAddress> guest_addresses;  // connections of others are not the guest's
   // The gateway's: connections to them end in the resolver, and are logged as names.
   std::vector<core::IpAddress> own_addresses;
 };
@@ -48,6 +50,8 @@ class DecisionLog {
 
   // Of the resolver: give it as ResolverHooks::decided.
   void named(const NameEvent& event);
+  // Of the TLS gate: give it as TlsGateHooks::decided.
+  void asked(const TlsEvent& event);
   // Reads these from now on, instead of earlier ones: a resumed microVM has another namespace.
   Result<> watch(NetfilterSockets sockets);
   // Reads what waits there, and no more: before the namespace goes.

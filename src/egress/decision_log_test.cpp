@@ -59,9 +59,11 @@ class DecisionLogTest : public testing::Test {
   void open(const DecisionLogLimits& limits = {}) {
     log_.reset();
     settle();
-    auto made =
-        DecisionLog::open(io_.get_executor(), clock_,
-                          {.directory = directory_, .own_addresses = {ip("10.0.0.1")}}, limits);
+    auto made = DecisionLog::open(io_.get_executor(), clock_,
+                                  {.directory = directory_,
+                                   .guest_addresses = {ip("10.0.0.2"), ip("127.0.0.1")},
+                                   .own_addresses = {ip("10.0.0.1")}},
+                                  limits);
     ASSERT_TRUE(made) << made.error().text();
     log_ = *std::move(made);
   }
@@ -112,6 +114,38 @@ TEST_F(DecisionLogTest, AConnectionIsTiedToItsNameAndRule) {
   EXPECT_EQ(all[4].name, "b.test");
   EXPECT_EQ(all[4].rule, "");
   EXPECT_EQ(log_->summary().reached().at({"a.test", core::kTcp, 443}).bytes_in, 2000U);
+}
+
+// The gate says what became of a connection; the kernel, when it ended, and the gate's own as well.
+TEST_F(DecisionLogTest, AConnectionThroughTheTlsGateIsOneOfTheGuest) {
+  open();
+  log_->named(resolved("a.test", {"192.0.2.1"}));
+  log_->named(resolved("b.test", {"192.0.2.1"}));
+  PacketHead good = head("192.0.2.1", 443);
+  good.source_port = 1001;
+  PacketHead bad = good;
+  bad.source_port = 1002;
+  PacketHead own = good;
+  own.source = ip("100.127.0.1");
+  const core::EgressLabel denied = core::label(core::EgressLayer::policy, EgressWord::server_name);
+  log_->asked({good, "a.test", true, {core::EgressLayer::policy, 1}, {}});
+  log_->asked({bad, "c.test", false, denied, "TLS asks for c.test"});
+  for (const PacketHead& one : {own, bad, good}) log_->add(EndedConnection{one, 100, 2000});
+  log_->asked({good, "a.test", true, {core::EgressLayer::policy, 1}, {}});
+  log_->asked({good, "a.test", false, denied, "the policy has changed"});
+  log_->add(EndedConnection{good, 1, 2});
+  const auto all = flushed();
+  ASSERT_THAT(all, SizeIs(6));
+  EXPECT_EQ(all[2].name, "a.test");
+  EXPECT_EQ(all[2].rule, "policy:1");
+  EXPECT_EQ(all[2].count, 2U);
+  EXPECT_EQ(all[3].name, "c.test");
+  EXPECT_EQ(all[3].rule, "policy:server-name");
+  EXPECT_EQ(all[3].reason, "TLS asks for c.test");
+  EXPECT_EQ(all[4].kind, Kind::end);
+  EXPECT_EQ(all[4].name, "a.test");
+  EXPECT_EQ(all[4].bytes_in, 2002U) << "of one that was cut later, too";
+  EXPECT_EQ(all[5].reason, "the policy has changed");
 }
 
 TEST_F(DecisionLogTest, DenialsSayWhy) {

@@ -210,6 +210,9 @@ Result<> Firewall::adopt(const core::EgressStack& stack, const Wiring& wiring) {
   const std::lock_guard lock(mutex_);
   FB_TRY_ASSIGN(const std::optional<Counted> counted, read_counters());
   if (!counted) return fail(Code::not_found, "no network rules are loaded");
+  const std::string own = identity_chain(stack);
+  if (const auto found = nft_.list(fmt::format("list chain inet {} {}", kTable, own)); !found)
+    return fail(Code::not_found, "other network rules are loaded", found.error().text());
   const core::Time now = clock_.now();
   FB_TRY_ASSIGN(Ruleset ruleset, compile({.stack = stack, .wiring = wiring, .now = now}));
   core::EgressPins pins;

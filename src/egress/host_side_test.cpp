@@ -2,7 +2,6 @@
 #include "egress/host_side.h"
 
 #include <algorithm>
-#include <functional>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -10,6 +9,7 @@
 #include <sched.h>
 
 #include "base/sys.h"
+#include "egress/host_test_support.h"
 #include "egress/plan.h"
 
 namespace firebreak::egress {
@@ -17,14 +17,6 @@ namespace {
 
 using testing::Contains;
 using testing::Not;
-
-// On a thread of its own in a fresh namespace: nothing of this machine is touched.
-void in_new_host(const std::function<void()>& body) {
-  std::thread([&] {
-    ASSERT_EQ(::unshare(CLONE_NEWNET), 0) << "needs root";
-    body();
-  }).join();
-}
 
 UniqueFd guest_namespace() {
   UniqueFd fd;

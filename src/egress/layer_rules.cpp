@@ -54,12 +54,17 @@ class LayerWriter {
     if (policy_.internet) {
       body.push_back(set_mark(EgressWord::internet));
     }
+    Body by_address;
     for (const bool v6 : {false, true}) {
-      lookups(body, "allow", v6, allow_levels(policy_, AddressKind::global, v6));
+      lookups(by_address, "allow", v6, allow_levels(policy_, AddressKind::global, v6));
     }
-    pin_lookups(body);
+    Body by_name;
+    pin_lookups(by_name);
+    std::ranges::copy(by_address, std::back_inserter(body));
+    std::ranges::copy(by_name, std::back_inserter(body));
     body.push_back(unmatched());
     text_.chain("layer_" + name_, body);
+    if (policy_.sni_check) named_chain(by_address, by_name);
     return {text_.take(), std::move(groups_)};
   }
 
@@ -68,6 +73,14 @@ class LayerWriter {
   using Service = std::pair<core::EgressProtocol, std::vector<core::PortRange>>;
 
   std::string unmatched() const { return fmt::format("meta mark 0 goto {}_unmatched", name_); }
+
+  void named_chain(const Body& by_address, const Body& by_name) {
+    Body body{"meta mark set 0"};
+    std::ranges::copy(by_address, std::back_inserter(body));
+    body.emplace_back("meta mark != 0 meta mark set 0 return");
+    std::ranges::copy(by_name, std::back_inserter(body));
+    text_.chain("named_" + name_, body);
+  }
 
   // What rules inside the ranges of this kind open; nothing else opens such addresses.
   void kind_chain(std::string_view kind_name, AddressKind kind) {

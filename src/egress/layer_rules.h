@@ -15,7 +15,8 @@ struct LayerRules {
   std::vector<PinGroup> groups;
 };
 // The chain is layer_LAYER. It returns with the number of the rule that allowed it in the
-// packet's mark.
+// packet's mark. Of a policy that checks server names there is also named_LAYER, which returns with
+// a mark if only a name opens the address, and with 0 otherwise.
 LayerRules layer_rules(core::EgressLayer layer, const core::EgressPolicy& policy,
                        const core::EgressPins& pins, core::Time now);
 

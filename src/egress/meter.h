@@ -18,6 +18,7 @@ struct MeterInput {
   core::EgressCaps caps;
   std::string tap;
   std::string uplink;
+  bool tls_gate = false;
   friend bool operator==(const MeterInput&, const MeterInput&) = default;
 };
 MeterInput meter_input(const core::EgressStack& stack, const Wiring& wiring);

@@ -6,14 +6,18 @@
 #include "base/sys.h"
 #include "egress/decision_file.h"
 #include "egress/decision_log.h"
+#include "egress/given_names.h"
 #include "egress/netns.h"
 #include "egress/plan.h"
 #include "egress/resolver.h"
+#include "egress/tls_gate.h"
+#include "net/semaphore.h"
 
 namespace firebreak::egress {
 namespace {
 
-constexpr std::size_t kMostTold = 4096;  // names of one microVM; more, and the oldest go
+// A connection is let through by its first packet, and its name comes later.
+constexpr core::Seconds kNameMayBeLate{15};
 
 std::string netns_directory(const std::string& data_dir) {
   return data_dir + "/netns";
@@ -60,18 +64,22 @@ Counters read_counters(const std::string& file) {
 }  // namespace
 
 struct Networks::Service {
+  Service(std::string machine, std::shared_ptr<Site> its_site,
+          const net::asio::any_io_executor& executor)
+      : id(std::move(machine)), site(std::move(its_site)), rules(executor) {}
+
   std::string id;
   std::shared_ptr<Site> site;
-  core::EgressStack stack;
-  // What the guest was told, so that another policy lets it go on where that allows the name, too.
-  struct Told {
-    std::vector<core::IpAddress> addresses;
-    core::Time expires{};
-  };
-  std::map<std::string, Told> told;
+  net::Mutex rules;         // pins mean rules of the stack that is loaded, before and after
+  core::EgressStack stack;  // that is loaded
+  // The same, or one that is being loaded: what is let through by its rules is judged by it.
+  core::EgressStack judging;
+  // Another policy lets the guest go on where that allows the name, too.
+  GivenNames given;
   std::unique_ptr<DecisionLog> log;
   std::uint64_t told_denials = 0;  // as many the guest knows of
   std::unique_ptr<Resolver> resolver;
+  std::unique_ptr<TlsGate> tls_gate;  // once a policy has wanted it
 };
 
 Networks::Networks(NetworksConfig config, net::asio::any_io_executor executor,
@@ -150,17 +158,17 @@ net::Task<Result<std::shared_ptr<Site>>> Networks::find_site(std::string id) {
 
 // ------------------------------------------------------------------------------------------ admit
 
-net::Task<Result<>> Networks::admit(std::string id, core::EgressStack stack, Deadline) {
+net::Task<Result<>> Networks::admit(std::string id, core::EgressStack stack, Deadline deadline) {
   FB_CO_TRY_ASSIGN(std::shared_ptr<Site> site, co_await find_site(id));
   std::shared_ptr<Service>& slot = services_[id];
   if (!slot || slot->site != site) {
-    slot = std::make_shared<Service>();
-    slot->id = id;
-    slot->site = site;
+    slot = std::make_shared<Service>(id, site, executor_);
   }
   const std::shared_ptr<Service> service = slot;
   Result<> loaded = service->log ? Result<>() : open_log(*service);
-  if (loaded) loaded = co_await load(service, std::move(stack));
+  if (loaded && core::checks_server_names(stack) && !service->tls_gate)
+    loaded = co_await open_tls_gate(service);
+  if (loaded) loaded = co_await load(service, std::move(stack), deadline);
   if (loaded && !service->resolver) loaded = co_await serve(service);
   if (loaded) co_return loaded;
   auto close = [&site]() { return site->firewall().drop_all(); };
@@ -174,28 +182,58 @@ Result<> Networks::open_log(Service& service) {
   FB_TRY_ASSIGN(service.log,
                 DecisionLog::open(executor_, clock_,
                                   {.directory = directory(service.id),
+                                   .guest_addresses = {wiring.guest4, *wiring.guest6},
                                    .own_addresses = {wiring.gateway4, *wiring.gateway6}}));
   FB_TRY_ASSIGN(NetfilterSockets sockets, service.site->netfilter_sockets());
   return service.log->watch(std::move(sockets));
 }
 
-net::Task<Result<>> Networks::load(std::shared_ptr<Service> service, core::EgressStack stack) {
-  core::EgressPins pins;
+net::Task<Result<>> Networks::load(std::shared_ptr<Service> service, core::EgressStack stack,
+                                   Deadline deadline) {
+  FB_CO_TRY_ASSIGN(const net::Mutex::Guard turn, co_await service->rules.lock(deadline));
   const core::Time now = clock_.now();
-  std::erase_if(service->told, [now](const auto& told) { return told.second.expires <= now; });
-  for (const auto& [name, told] : service->told) {
-    const core::NameDecision decision = core::decide_name(stack, name);
-    if (!decision.allowed) continue;
-    for (const core::EgressPin& pin : core::pins_for(decision, told.addresses, told.expires))
-      pins.add(pin);
-  }
+  service->given.expire(now);
+  const core::EgressPins pins = service->given.pins(stack, now);
+  service->judging = stack;
+  GivenNames before;
   auto work = [&]() -> Result<> {
     FB_TRY(add_off_limits(stack));
-    return service->site->admit(stack, pins, read_counters(counters_path(service->id)));
+    FB_TRY(service->site->admit(stack, pins, read_counters(counters_path(service->id))));
+    // More than was loaded: they were there already, from an earlier server.
+    const core::EgressPins open = service->site->firewall().pins();
+    if (pins.size() == 0 && open.size() != 0)
+      before = GivenNames::restored(DecisionFile(directory(service->id)).read(), open);
+    return {};
   };
   FB_CO_TRY(co_await net::run_blocking(pool_, work));
+  if (!before.empty()) service->given = std::move(before);
   service->stack = std::move(stack);
   if (service->resolver) service->resolver->policy_changed();
+  if (service->tls_gate) service->tls_gate->policy_changed();
+  co_return Result<>();
+}
+
+// Before the rules that lead connections there.
+net::Task<Result<>> Networks::open_tls_gate(std::shared_ptr<Service> service) {
+  std::vector<UniqueFd> sockets;
+  auto open = [&]() -> Result<> {
+    FB_TRY_ASSIGN(sockets, service->site->tls_gate_sockets());
+    return {};
+  };
+  FB_CO_TRY(co_await net::run_blocking(pool_, open));
+  Service* self = service.get();  // whose the gate is
+  TlsGateHooks hooks;
+  hooks.judge = [this, self](const core::IpAddress& to, const std::string& name) {
+    const bool given = self->given.given(name, to, clock_.now() - kNameMayBeLate);
+    return judge_server_name(self->judging, to, name, given);
+  };
+  hooks.socket = [this, site = service->site](bool v6) -> net::Task<Result<UniqueFd>> {
+    auto make = [site, v6]() { return site->stream_socket(v6); };
+    co_return co_await net::run_blocking(pool_, make);
+  };
+  hooks.decided = [self](const TlsEvent& event) { self->log->asked(event); };
+  FB_CO_TRY_ASSIGN(service->tls_gate,
+                   TlsGate::start(executor_, std::move(sockets), std::move(hooks)));
   co_return Result<>();
 }
 
@@ -228,15 +266,17 @@ ResolverHooks Networks::hooks_for(const std::shared_ptr<Service>& service) {
     }
   };
   hooks.pin = [this, weak = std::weak_ptr(service)](PinRequest pin,
-                                                    Deadline) -> net::Task<Result<>> {
+                                                    Deadline deadline) -> net::Task<Result<>> {
     const std::shared_ptr<Service> held = weak.lock();
     if (!held) co_return fail(Code::unavailable, "the network is gone");
+    FB_CO_TRY_ASSIGN(const net::Mutex::Guard turn, co_await held->rules.lock(deadline));
     const core::Time expires = clock_.now() + pin.lifetime;
-    const auto pins = core::pins_for(pin.decision, pin.addresses, expires);
+    // Its rules have other numbers when the policy has changed since.
+    const core::NameDecision decision = core::decide_name(held->stack, pin.name);
+    if (!decision.allowed) co_return fail(Code::unavailable, "the policy has changed; ask again");
+    const auto pins = core::pins_for(decision, pin.addresses, expires);
     if (pins.empty()) co_return Result<>();
-    if (held->told.size() >= kMostTold)
-      std::erase_if(held->told, [&](const auto& told) { return told.second.expires < expires; });
-    held->told[pin.name] = {pin.addresses, expires};
+    held->given.add(pin.name, pin.addresses, expires);
     auto add = [&]() { return held->site->firewall().add_pins(pins); };
     co_return co_await net::run_blocking(pool_, add);
   };
@@ -251,6 +291,8 @@ net::Task<void> Networks::dismiss(std::string id, Deadline deadline) {
   if (at == services_.end()) co_return;
   const std::shared_ptr<Service> service = std::move(at->second);
   services_.erase(at);
+  // While servers can still hear of it.
+  if (service->tls_gate) co_await service->tls_gate->close(deadline);
   auto count = [&]() -> Result<> {
     FB_TRY_ASSIGN(const Counters counters, service->site->firewall().counters());
     // Their bytes are told of when they end.

@@ -73,7 +73,9 @@ class Networks final : public machine::CardBackend {
   Result<> open_log(Service& service);
   net::Task<Result<>> serve(std::shared_ptr<Service> service);
   ResolverHooks hooks_for(const std::shared_ptr<Service>& service);
-  net::Task<Result<>> load(std::shared_ptr<Service> service, core::EgressStack stack);
+  net::Task<Result<>> open_tls_gate(std::shared_ptr<Service> service);
+  net::Task<Result<>> load(std::shared_ptr<Service> service, core::EgressStack stack,
+                           Deadline deadline);
 
   NetworksConfig config_;
   net::asio::any_io_executor executor_;

@@ -22,6 +22,8 @@ constexpr char family_digit(bool v6) {
 }
 
 std::string set_mark(core::EgressWord word);
+// Of the first packet of a connection that is led to the TLS gate. No rule has this number.
+inline constexpr std::uint32_t kToTlsGate = 0x8000'0000;
 // With a brake: a flood of packets must not become a flood of work for whoever reads the log.
 std::string log_statement(bool allowed, core::EgressLayer layer);
 // How a denied packet is answered.

@@ -169,6 +169,8 @@ class Draw {
     const bool domains = chance(50);
     out.internet = !domains && chance(60);
     for (std::size_t i = below(12); i > 0; i--) out.rules.push_back(rule(domains, !domains));
+    out.sni_check = domains && chance(50);
+    if (!core::check(out)) out.sni_check = false;  // nothing to check
     return out;
   }
 

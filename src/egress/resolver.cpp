@@ -6,9 +6,9 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/udp.hpp>
-#include <sys/socket.h>
 
 #include "core/limits.h"
+#include "egress/serving.h"
 #include "net/task_group.h"
 #include "net/tcp_stream.h"
 #include "wire/dns.h"
@@ -27,20 +27,7 @@ using wire::DnsRcode;
 
 namespace {
 
-// After a failed accept or receive the next one would fail as well.
-constexpr std::chrono::milliseconds kPause{100};
 constexpr int kReceiveBuffer = 128 * 1024;  // of a datagram socket: a burst, not a flood
-
-template <class Protocol>
-Result<Protocol> protocol_of(int fd) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    return fail_errno("the resolver's socket");
-  if (address.ss_family == AF_INET) return Protocol::v4();
-  if (address.ss_family == AF_INET6) return Protocol::v6();
-  return fail(Code::internal, "the resolver's socket is of another family");
-}
 
 std::string raw(const core::IpAddress& address) {
   return {reinterpret_cast<const char*>(address.bytes.data()), address.v6 ? 16UL : 4UL};
@@ -112,8 +99,6 @@ class Resolver::Service : public std::enable_shared_from_this<Service> {
   static Task<void> serve_tcp(std::shared_ptr<Service> self, tcp::socket socket);
   static Task<void> answer_udp(std::shared_ptr<Service> self, UdpPtr socket, udp::endpoint to,
                                DnsQuery query);
-  Task<void> admit();
-  Task<void> pause();
   Task<DnsAnswer> answer(const DnsQuery& query);
   std::optional<DnsAnswer> refuse_form(const DnsQuery& query);
   Task<DnsAnswer> look_up(const DnsQuery& query, core::EgressLabel label);
@@ -141,25 +126,18 @@ class Resolver::Service : public std::enable_shared_from_this<Service> {
 // --------------------------------------------------------------------------------------- sockets
 
 Result<> Resolver::Service::add_udp(UniqueFd fd) {
-  FB_TRY_ASSIGN(const udp protocol, protocol_of<udp>(fd.get()));
   auto socket = std::make_shared<udp::socket>(executor_);
+  FB_TRY(take_over<udp>(*socket, std::move(fd)));
   error_code ec;
-  socket->assign(protocol, fd.get(), ec);
-  if (!ec) (void)fd.release();
-  if (!ec) socket->non_blocking(true, ec);
-  if (!ec) socket->set_option(udp::socket::receive_buffer_size(kReceiveBuffer), ec);
+  socket->set_option(udp::socket::receive_buffer_size(kReceiveBuffer), ec);
   if (ec) return fail(Code::internal, "cannot serve names", ec.message());
   udp_.push_back(std::move(socket));
   return {};
 }
 
 Result<> Resolver::Service::add_tcp(UniqueFd fd) {
-  FB_TRY_ASSIGN(const tcp protocol, protocol_of<tcp>(fd.get()));
   auto acceptor = std::make_shared<tcp::acceptor>(executor_);
-  error_code ec;
-  acceptor->assign(protocol, fd.get(), ec);
-  if (!ec) (void)fd.release();
-  if (ec) return fail(Code::internal, "cannot serve names", ec.message());
+  FB_TRY(take_over<tcp>(*acceptor, std::move(fd)));
   acceptors_.push_back(std::move(acceptor));
   return {};
 }
@@ -183,34 +161,17 @@ Task<void> Resolver::Service::close(Deadline deadline) {
   (void)co_await tasks_.close(deadline);
 }
 
-// A flood is not read faster than the rate, so it costs the host no more than that.
-Task<void> Resolver::Service::admit() {
-  for (;;) {
-    const auto since = Deadline::Clock::now().time_since_epoch();
-    const core::Time now(std::chrono::floor<core::Millis>(since));
-    const auto at = rate_.take(now);
-    if (!at) co_return;
-    net::Event timer(executor_);
-    (void)co_await timer.wait(Deadline::in(std::max(*at - now, core::Millis(1))));
-  }
-}
-
-Task<void> Resolver::Service::pause() {
-  net::Event timer(executor_);
-  (void)co_await timer.wait(Deadline::in(kPause));
-}
-
 Task<void> Resolver::Service::serve_udp(std::shared_ptr<Service> self, UdpPtr socket) {
   // One byte more than a query may have: what is too long is seen to be.
   std::array<char, wire::kMaxDnsQuery + 1> buffer{};
   while (!self->closed_) {
-    co_await self->admit();
+    co_await take_turn(self->rate_);
     udp::endpoint from;
     auto [ec, size] =
         co_await socket->async_receive_from(net::asio::buffer(buffer), from, net::kNoThrow);
     if (self->closed_) break;
     if (ec) {
-      co_await self->pause();
+      co_await pause_after_failure();
       continue;
     }
     auto query = wire::parse_dns_query({buffer.data(), size});
@@ -237,7 +198,7 @@ Task<void> Resolver::Service::accept(std::shared_ptr<Service> self, AcceptorPtr 
     auto [ec, socket] = co_await acceptor->async_accept(net::kNoThrow);
     if (self->closed_) break;
     if (ec) {
-      co_await self->pause();
+      co_await pause_after_failure();
       continue;
     }
     self->tasks_.spawn(serve_tcp(self, std::move(socket)));
@@ -265,7 +226,7 @@ Task<void> Resolver::Service::serve_tcp(std::shared_ptr<Service> self, tcp::sock
     if (!bytes || bytes->empty()) break;
     std::string_view input = *bytes;
     while (auto message = unframer.next(input)) {
-      co_await self->admit();
+      co_await take_turn(self->rate_);
       const auto query = wire::parse_dns_query(*message);
       if (!query) break;
       const DnsAnswer answer = co_await self->answer(*query);
@@ -357,7 +318,7 @@ Task<DnsAnswer> Resolver::Service::give(const DnsQuery& query, Resolved found, D
                        to_string(found.addresses.front()) + "); allow the address by a CIDR rule");
   }
   const auto ttl = std::clamp(found.ttl, limits.ttl_floor, limits.ttl_ceiling);
-  PinRequest request{query.name, std::move(decision), addresses, ttl + limits.pin_longer};
+  PinRequest request{query.name, addresses, ttl + limits.pin_longer};
   auto pinned = co_await hooks_.pin(std::move(request), deadline);
   if (closed_) co_return DnsAnswer{};
   if (!pinned) co_return failed(DnsErrorCode::other, pinned.error().message);

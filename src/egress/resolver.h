@@ -29,7 +29,6 @@ NameVerdict judge_name(const core::EgressStack& stack, std::string_view name);
 
 struct PinRequest {
   std::string name;
-  core::NameDecision decision;
   std::vector<core::IpAddress> addresses;
   std::chrono::seconds lifetime{0};  // a little longer than the guest is told
 };

@@ -5,6 +5,7 @@
 
 #include "egress/layer_rules.h"
 #include "egress/nft_text.h"
+#include "wire/crypto.h"
 
 namespace firebreak::egress {
 
@@ -15,6 +16,8 @@ using core::EgressLayer;
 using core::EgressWord;
 
 constexpr std::size_t kMaxLinkName = 15;
+constexpr std::string_view kTls = "meta l4proto tcp ct original proto-dst 443";
+static_assert(core::kCheckedPort == 443);
 constexpr std::string_view kNeighbours = "{ nd-neighbor-solicit, nd-neighbor-advert }";
 
 std::string mac_text(const MacAddress& mac) {
@@ -57,16 +60,23 @@ std::vector<core::Cidr> special_of(AddressKind kind, bool v6) {
 
 class Compiler {
  public:
-  explicit Compiler(const RulesetInput& input) : in_(input), wiring_(input.wiring) {}
+  explicit Compiler(const RulesetInput& input)
+      : in_(input),
+        wiring_(input.wiring),
+        checks_(core::checks_server_names(input.stack)),
+        tls_gate_(checks_ || input.wiring.tls_gate) {}
 
   Ruleset run() {
     text_.open_table(kTable);
     text_.line("counter denied {{ packets {} bytes 0; }}", in_.denied_packets);
+    text_.chain(identity_chain(in_.stack), {});
     for (const bool v6 : {false, true}) places(v6);
     layer(EgressLayer::maximum, in_.stack.maximum);
     layer(EgressLayer::policy, in_.stack.policy);
     denials();
     text_.chain("gate", in_.gate_closed ? Body{"drop"} : Body{});
+    decisions();
+    if (checks_) to_tls_gate();
     from_guest();
     forwarded();
     gateway();
@@ -177,14 +187,55 @@ class Compiler {
                                  set_mark(EgressWord::off_limits)));
     }
     body.emplace_back("meta mark != 0 goto deny_always");
+    // Before their destination is replaced, so that the log has the one that was meant.
+    if (tls_gate_) body.emplace_back("ct status dnat goto decide_again");
+    if (checks_) body.push_back(fmt::format("ct state new {} goto tls_begins", kTls));
     text_.chain("from_guest", body);
   }
 
-  void forwarded() {
+  void decisions() {
     // Connections that this rule set has decided carry its generation.
-    text_.chain("decide",
-                {fmt::format("ct mark {} accept", in_.generation), "jump layer_maximum",
-                 "jump layer_policy", fmt::format("ct mark set {} accept", in_.generation)});
+    const std::string decided = fmt::format("ct mark {} accept", in_.generation);
+    text_.chain("layers", {"jump layer_maximum", "jump layer_policy",
+                           fmt::format("ct mark set {} accept", in_.generation)});
+    if (tls_gate_) text_.chain("decide_again", {decided, "goto layers"});
+    Body decide{decided};
+    if (checks_) {
+      // What would have to go through the gate, and does not: it began under another policy.
+      text_.chain("unchecked", {set_mark(EgressWord::unchecked), "goto deny_policy"});
+      Body named{"meta mark set 0"};
+      for (const auto& [layer, policy] : {std::pair(EgressLayer::maximum, &in_.stack.maximum),
+                                          std::pair(EgressLayer::policy, &in_.stack.policy)}) {
+        if (!policy->sni_check) continue;
+        named.push_back(fmt::format("jump named_{}", to_string(layer)));
+        named.emplace_back("meta mark != 0 return");
+      }
+      text_.chain("named", named);
+      text_.chain("decide_tls", {"jump named", "meta mark != 0 goto unchecked", "goto layers"});
+      decide.push_back(fmt::format("{} goto decide_tls", kTls));
+    }
+    decide.emplace_back("goto layers");
+    text_.chain("decide", decide);
+  }
+
+  // A connection that only a name opens goes to the gate, which asks for the name; but only if both
+  // layers allow it. The mark tells the meter, and the chain that replaces the destination.
+  void to_tls_gate() {
+    text_.chain("tls_begins", {"jump named", "meta mark 0 accept", "jump layer_maximum",
+                               "jump layer_policy", fmt::format("ct mark set {}", in_.generation),
+                               fmt::format("meta mark set {} accept", kToTlsGate)});
+    Body body{"type nat hook prerouting priority dstnat; policy accept",
+              fmt::format("iifname != \"{}\" accept", wiring_.tap),
+              fmt::format("meta mark != {} accept", kToTlsGate),
+              fmt::format("meta nfproto ipv4 meta l4proto tcp dnat ip to {}:{}",
+                          to_string(wiring_.gateway4), kTlsGatePort)};
+    if (wiring_.gateway6)
+      body.push_back(fmt::format("meta nfproto ipv6 meta l4proto tcp dnat ip6 to [{}]:{}",
+                                 to_string(*wiring_.gateway6), kTlsGatePort));
+    text_.chain("to_tls_gate", body);
+  }
+
+  void forwarded() {
     text_.chain("outward",
                 {"ct state invalid goto stray", "ct state untracked drop", "goto decide"});
     text_.chain("inward", {"ct state != { established, related } drop", "goto decide"});
@@ -210,25 +261,37 @@ class Compiler {
             fmt::format("ip6 daddr {} {} dport 53 accept", to_string(*wiring_.gateway6), protocol));
       }
     }
+    if (tls_gate_) guest.push_back(fmt::format("ct status dnat ct mark {} accept", in_.generation));
     guest.push_back(set_mark(EgressWord::gateway));
     guest.emplace_back("goto deny_wiring");
     text_.chain("guest_to_gateway", guest);
-    text_.chain("to_gateway",
-                {"type filter hook input priority filter; policy drop",
-                 fmt::format("iifname \"{}\" goto guest_to_gateway", wiring_.tap),
-                 fmt::format("iifname \"{}\" icmpv6 type {} accept", wiring_.uplink, kNeighbours)});
-    text_.chain(
-        "from_gateway",
-        {"type filter hook output priority filter; policy drop",
-         "ct state established,related accept", fmt::format("icmpv6 type {} accept", kNeighbours),
-         // Denials of packets that belong to no connection.
-         fmt::format("oifname \"{}\" tcp flags & rst == rst accept", wiring_.tap),
-         fmt::format("oifname \"{}\" icmp type destination-unreachable accept", wiring_.tap),
-         fmt::format("oifname \"{}\" icmpv6 type destination-unreachable accept", wiring_.tap)});
+    Body to{"type filter hook input priority filter; policy drop",
+            fmt::format("iifname \"{}\" goto guest_to_gateway", wiring_.tap),
+            fmt::format("iifname \"{}\" icmpv6 type {} accept", wiring_.uplink, kNeighbours)};
+    Body from{"type filter hook output priority filter; policy drop"};
+    if (tls_gate_) {
+      // The gate's own connections to where the guest wanted to go: decided as the guest's are.
+      to.push_back(fmt::format("iifname \"{}\" ct state established {} goto decide_again",
+                               wiring_.uplink, kTls));
+      to.push_back(fmt::format("iifname \"{}\" ct state related accept", wiring_.uplink));
+      from.push_back(fmt::format("oifname \"{}\" {} goto decide_again", wiring_.uplink, kTls));
+    }
+    text_.chain("to_gateway", to);
+    from.emplace_back("ct state established,related accept");
+    from.push_back(fmt::format("icmpv6 type {} accept", kNeighbours));
+    // Denials of packets that belong to no connection.
+    for (const std::string_view answer :
+         {"tcp flags & rst == rst", "icmp type destination-unreachable",
+          "icmpv6 type destination-unreachable"}) {
+      from.push_back(fmt::format("oifname \"{}\" {} accept", wiring_.tap, answer));
+    }
+    text_.chain("from_gateway", from);
   }
 
   const RulesetInput& in_;
   const Wiring& wiring_;
+  bool checks_;    // some layer wants server names checked
+  bool tls_gate_;  // there may be connections through the gate
   NftText text_;
   Ruleset out_;
   std::array<std::size_t, 2> never_levels_{};  // by family
@@ -266,6 +329,12 @@ std::string drop_all_ruleset(std::uint64_t denied_packets) {
   }
   text.line("}}");
   return text.take();
+}
+
+std::string identity_chain(const core::EgressStack& stack) {
+  constexpr std::size_t kDigits = 16;
+  return "of_" +
+         wire::sha256_hex(to_json(stack.maximum) + "\n" + to_json(stack.policy)).substr(0, kDigits);
 }
 
 std::string open_gate_script() {

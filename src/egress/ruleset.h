@@ -25,7 +25,11 @@ struct Wiring {
   core::IpAddress gateway4;               // where the resolver listens, port 53
   std::optional<core::IpAddress> guest6;  // absent: no IPv6 at all
   std::optional<core::IpAddress> gateway6;
+  // Connections may be open through the TLS gate (tls_gate.h). A stack that checks server names has
+  // rules for it in any case.
+  bool tls_gate = false;
 };
+inline constexpr std::uint16_t kTlsGatePort = 443;  // of the gateway's addresses
 
 // What was counted so far. Bytes are of IP packets.
 struct Counters {
@@ -74,6 +78,8 @@ Result<Ruleset> compile(const RulesetInput& input);
 std::string drop_all_ruleset(std::uint64_t denied_packets = 0);
 
 std::string open_gate_script();
+// A chain that only rules compiled from these two policies have.
+std::string identity_chain(const core::EgressStack& stack);
 
 // Adds or extends the pins `added`, which are in `pins` by now; `before` is what the kernel may
 // still have. Expired ones are left out. Empty: nothing to do.

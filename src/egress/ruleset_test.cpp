@@ -56,6 +56,12 @@ bool has_ports(const Packet& packet) {
 std::string compare(const core::EgressStack& stack, const core::EgressPins& pins,
                     const Packet& packet, const Outcome& got, core::Time now) {
   const core::PacketVerdict want = expected(stack, pins, packet, now);
+  if (want.allowed &&
+      server_name_decides(stack, pins, {packet.destination, packet.protocol, packet.port}, now)) {
+    // Led to the gate, where nobody listens here: reset, as if by the destination.
+    if (!got.passed && got.answered && got.logged.empty()) return "";
+    return describe(packet) + ": not led to the gate";
+  }
   if (got.passed != want.allowed) {
     return fmt::format("{}: {}, expected {} ({})", describe(packet),
                        got.passed ? "passed" : "denied", want.allowed ? "passed" : "denied",
@@ -189,6 +195,12 @@ TEST_F(RulesetTest, NoticesMissingRules) {
       {"  meta l4proto tcp reject", ""},
       {"  reject with icmpx", ""},
       {"  oifname \"up0\" masquerade", ""},
+      {"  jump named_policy", ""},
+      {"  jump named_maximum", ""},
+      {"  meta mark != 0 meta mark set 0 return", ""},
+      {"  meta nfproto ipv4 meta l4proto tcp dnat", ""},
+      {"  meta nfproto ipv6 meta l4proto tcp dnat", ""},
+      {"  ct status dnat ct mark", ""},
   };
   for (const Mutation& mutation : mutations) {
     const auto spoil = [&](const std::string& script) {

@@ -1,6 +1,7 @@
 #include "egress/site.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::uint16_t kDnsPort = 53;
 constexpr int kBacklog = 16;
+constexpr int kTlsGateBacklog = 128;
 
 // Runs in the namespace: the guest's side.
 Result<UniqueFd> wire_guest(const Links& links) {
@@ -39,23 +41,28 @@ Result<> wire_uplink(const Links& links, std::uint32_t slot) {
   return sys::write_file("/proc/sys/net/ipv6/conf/all/forwarding", "1");
 }
 
-Result<UniqueFd> bound(int netns, const char* address, int type) {
+Result<UniqueFd> bound(int netns, const char* address, std::uint16_t port, int type) {
   sockaddr_in v4{};
   sockaddr_in6 v6{};
   const bool is_v4 = ::inet_pton(AF_INET, address, &v4.sin_addr) == 1;
   v4.sin_family = AF_INET;
-  v4.sin_port = htons(kDnsPort);
+  v4.sin_port = htons(port);
   if (!is_v4) ::inet_pton(AF_INET6, address, &v6.sin6_addr);
   v6.sin6_family = AF_INET6;
-  v6.sin6_port = htons(kDnsPort);
+  v6.sin6_port = htons(port);
   FB_TRY_ASSIGN(UniqueFd fd, socket_in(netns, is_v4 ? AF_INET : AF_INET6, type | SOCK_NONBLOCK, 0));
   const int on = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const auto* to =
       is_v4 ? reinterpret_cast<const sockaddr*>(&v4) : reinterpret_cast<const sockaddr*>(&v6);
   if (::bind(fd.get(), to, is_v4 ? sizeof v4 : sizeof v6) != 0)
-    return fail_errno(std::string("binding the resolver to ") + address);
-  if (type == SOCK_STREAM && ::listen(fd.get(), kBacklog) != 0) return fail_errno("listen");
+    return fail_errno(fmt::format("binding to {} port {}", address, port));
+  return fd;
+}
+
+Result<UniqueFd> listening(int netns, const char* address, std::uint16_t port, int backlog) {
+  FB_TRY_ASSIGN(UniqueFd fd, bound(netns, address, port, SOCK_STREAM));
+  if (::listen(fd.get(), backlog) != 0) return fail_errno("listen");
   return fd;
 }
 
@@ -92,8 +99,10 @@ Result<> Site::admit(const core::EgressStack& stack, const core::EgressPins& pin
                      const Counters& before) {
   const auto likely = std::exchange(likely_, std::nullopt);
   if (likely && *likely == stack && before == Counters{}) return firewall_->open_gate();
-  if (std::exchange(found_, false) && firewall_->adopt(stack, wiring())) return {};
-  return firewall_->load(stack, wiring(), pins, before);
+  Wiring wired = wiring();
+  wired.tls_gate = tls_gate_;
+  if (std::exchange(found_, false) && firewall_->adopt(stack, wired)) return {};
+  return firewall_->load(stack, wired, pins, before);
 }
 
 Result<> Site::remove(const std::string& pin, const std::string& id, HostSide& host) {
@@ -117,12 +126,26 @@ Wiring Site::wiring() {
 Result<ResolverSockets> Site::resolver_sockets() const {
   ResolverSockets sockets;
   for (const char* address : {kGateway4, kGateway6}) {
-    FB_TRY_ASSIGN(UniqueFd udp, bound(netns_.get(), address, SOCK_DGRAM));
-    FB_TRY_ASSIGN(UniqueFd tcp, bound(netns_.get(), address, SOCK_STREAM));
+    FB_TRY_ASSIGN(UniqueFd udp, bound(netns_.get(), address, kDnsPort, SOCK_DGRAM));
+    FB_TRY_ASSIGN(UniqueFd tcp, listening(netns_.get(), address, kDnsPort, kBacklog));
     sockets.udp.push_back(std::move(udp));
     sockets.tcp.push_back(std::move(tcp));
   }
   return sockets;
+}
+
+Result<std::vector<UniqueFd>> Site::tls_gate_sockets() {
+  std::vector<UniqueFd> sockets;
+  for (const char* address : {kGateway4, kGateway6}) {
+    FB_TRY_ASSIGN(UniqueFd fd, listening(netns_.get(), address, kTlsGatePort, kTlsGateBacklog));
+    sockets.push_back(std::move(fd));
+  }
+  tls_gate_ = true;
+  return sockets;
+}
+
+Result<UniqueFd> Site::stream_socket(bool v6) const {
+  return socket_in(netns_.get(), v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 }
 
 Result<NetfilterSockets> Site::netfilter_sockets() const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/fd.h"
 #include "core/clock.h"
@@ -37,6 +38,11 @@ class Site {
   static Wiring wiring();
   // On port 53 of the gateway's addresses.
   Result<ResolverSockets> resolver_sockets() const;
+  // The TLS gate's, on the gateway's addresses. Rules that are loaded from now on have room for
+  // connections through it.
+  Result<std::vector<UniqueFd>> tls_gate_sockets();
+  // A stream socket of the namespace.
+  Result<UniqueFd> stream_socket(bool v6) const;
   // What the kernel says about decisions there.
   Result<NetfilterSockets> netfilter_sockets() const;
 
@@ -48,6 +54,7 @@ class Site {
   std::unique_ptr<Firewall> firewall_;
   std::optional<core::EgressStack> likely_;  // while its rules wait behind the gate
   bool found_ = false;                       // an earlier server's, not yet taken over
+  bool tls_gate_ = false;
 };
 
 }  // namespace firebreak::egress

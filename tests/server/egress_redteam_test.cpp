@@ -325,12 +325,73 @@ TEST_F(EgressRedTeam, NoPolicyOpensTheHostItsNeighboursOrMetadata) {
   ASSERT_EQ(set_maximum("INTERNET_EGRESS").status, 200);
 }
 
+// Two sites at one address, of which a policy means one.
+TEST_F(EgressRedTeam, TlsAsksOnlyForNamesThatMayBeReached) {
+  constexpr const char* kSite = "203.0.113.10";
+  const std::string rules = R"("rules":[{"action":"allow","domain":"allowed.example"}])";
+  set_policy("unchecked", "{" + rules + "}");
+  set_policy("checked", R"({"sniCheck":true,)" + rules + "}");
+  const auto asks = [](const json::value& name) {
+    return json::object{{"to", kSite}, {"name", name}};
+  };
+  const json::array forbidden{asks("cdn.example"), asks(nullptr),
+                              json::object{{"to", kSite}, {"raw", "GET / HTTP/1.1\r\n\r\n"}}};
+  const auto names_heard = [] {
+    std::vector<std::string> out;
+    for (const std::string& line : internet->arrived())
+      if (line.starts_with("tls ")) out.push_back(line);
+    return out;
+  };
+
+  const std::string id = launch("unchecked");
+  EXPECT_THAT(probe(id, {"name allowed.example"}), ElementsAre(HasSubstr(kSite)));
+  EXPECT_THAT(hostile(id, "tls", json::array{asks("cdn.example")}),
+              ElementsAre("ok I am 203.0.113.10 as cdn.example"));
+  ASSERT_EQ(server->call("PATCH", "/v1/microvms/" + id, json::object{{"egress", "checked"}}).status,
+            200);
+  const std::size_t before = names_heard().size();
+  EXPECT_THAT(hostile(id, "tls", forbidden), Each("ECONNRESET"));
+  EXPECT_EQ(names_heard().size(), before);
+  const json::array allowed{asks("allowed.example"), with(asks("Allowed.Example"), {{"piece", 1}}),
+                            json::object{{"to", "2001:db8:2::10"}, {"name", "allowed.example"}},
+                            with(asks("allowed.example"), {{"path", "/bytes/3000000"}})};
+  const auto works = ElementsAre("ok I am 203.0.113.10 as allowed.example",
+                                 "ok I am 203.0.113.10 as allowed.example",
+                                 "ok I am 2001:db8:2::10 as allowed.example", "ok 3000000");
+  EXPECT_THAT(hostile(id, "tls", allowed), works);
+  EXPECT_THAT(probe(id, {"tcp allowed.example 80"}), ElementsAre(StartsWith("ok I am")));
+  const std::string log = log_of(id);
+  for (const char* rule : {"policy:server-name", "policy:no-server-name", "policy:not-tls"})
+    EXPECT_THAT(log, HasSubstr('"' + std::string(rule) + '"'));
+  EXPECT_THAT(log, HasSubstr("TLS asks for cdn.example"));
+  EXPECT_GT(json::parse(log).at("bytesIn").to_number<std::uint64_t>(), 3'000'000U);
+
+  // The next server listens again, and knows which names the addresses were given for.
+  server->kill_hard();
+  ASSERT_TRUE(server->start()) << server->log();
+  EXPECT_THAT(hostile(id, "tls", allowed), works);
+  EXPECT_THAT(hostile(id, "tls", json::array{asks("cdn.example")}), ElementsAre("ECONNRESET"));
+  EXPECT_EQ(server->call("POST", "/v1/microvms/" + id + "/suspend").status, 200);
+  EXPECT_EQ(server->call("POST", "/v1/check").text_of("ok"), "true");
+  EXPECT_THAT(probe(id, {"name allowed.example"}), ElementsAre(HasSubstr(kSite)));
+  EXPECT_THAT(hostile(id, "tls", allowed), works);
+  ASSERT_EQ(
+      server->call("PATCH", "/v1/microvms/" + id, json::object{{"egress", "unchecked"}}).status,
+      200);
+  EXPECT_THAT(hostile(id, "tls", json::array{asks("cdn.example")}),
+              ElementsAre("ok I am 203.0.113.10 as cdn.example"));
+  kill(id);
+  EXPECT_EQ(server->call("POST", "/v1/check").text_of("ok"), "true");
+}
+
 TEST_F(EgressRedTeam, MuchAllowedTrafficIsNotInTheWay) {
   const std::string id = launch("INTERNET_EGRESS");
   EXPECT_THAT(hostile(id, "download", json::array{"203.0.113.10", 20'000'000}),
               ElementsAre(testing::EndsWith("complete")));
   EXPECT_THAT(hostile(id, "hold", json::array{"203.0.113.10", 200}),
               ElementsAre("200 none", "again"));
+  EXPECT_THAT(hostile(id, "http2", json::array{"203.0.113.10", 8082}),
+              ElementsAre("200 spoken in HTTP/2"));
   kill(id);
 }
 

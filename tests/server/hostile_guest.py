@@ -7,6 +7,7 @@ import json
 import os
 import random
 import socket
+import ssl
 import struct
 import sys
 import time
@@ -219,6 +220,86 @@ def hold(wanted):
             time.sleep(0.05)
 
 
+# ----------------------------------------------------------------------------------------- HTTP/2
+
+
+def http2(wanted):
+    """[HOST, PORT]: the page at /, asked for with prior knowledge."""
+    host, port = wanted
+
+    def frame(kind, flags, stream, body=b""):
+        return struct.pack(">I", len(body))[1:] + struct.pack(">BBI", kind, flags, stream) + body
+
+    # From the static table: GET, http, "/"; and :authority, as it is.
+    request = b"\x82\x86\x84\x41" + bytes([len(host)]) + host.encode()
+    with socket.create_connection((host, port), 20) as stream:
+        stream.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0) + frame(1, 5, 1, request))
+        read = stream.makefile("rb")
+        status, page, ended = 0, b"", False
+        while not ended:
+            head = read.read(9)
+            kind, flags, number = head[3], head[4], struct.unpack(">I", head[5:])[0]
+            body = read.read(int.from_bytes(head[:3], "big"))
+            if kind == 4 and not flags & 1:
+                stream.sendall(frame(4, 1, 0))
+            if kind == 1:
+                status = {0x88: 200, 0x8D: 404}.get(body[0], body[0])
+            if kind == 0:
+                page += body
+            ended = number == 1 and bool(flags & 1)
+        print(status, page.decode())
+
+
+# -------------------------------------------------------------------------------------------- TLS
+
+
+def handshake(stream, name, piece):
+    """As an SSLSocket would, but in pieces of so many bytes."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context.wrap_bio(incoming, outgoing, server_hostname=name)
+
+    def exchange(step, *args):
+        while True:
+            try:
+                return step(*args)
+            except ssl.SSLWantReadError:
+                data = outgoing.read()
+                for at in range(0, len(data), piece):
+                    stream.sendall(data[at : at + piece])
+                more = stream.recv(65536)
+                if not more:
+                    raise ConnectionError(0, "ended")
+                incoming.write(more)
+
+    return tls, exchange
+
+
+def tls(steps):
+    """{to, name, piece, path} or {to, raw}: the answer, its size if it is long, or what went wrong."""
+    for step in steps:
+        try:
+            with socket.create_connection((step["to"], 443), 20) as stream:
+                stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                if "raw" in step:
+                    stream.sendall(step["raw"].encode())
+                    print("got", len(stream.recv(100)))
+                    continue
+                secure, exchange = handshake(stream, step.get("name"), step.get("piece", 1 << 20))
+                exchange(secure.do_handshake)
+                secure.write(f"GET {step.get('path', '/')} HTTP/1.1\r\n\r\n".encode())
+                data = b""
+                while b"\r\n\r\n" not in data or len(data) < size:
+                    data += exchange(secure.read, 65536)
+                    head = data.split(b"\r\n\r\n")[0]
+                    size = len(head) + 4 + int(head.split(b"Content-Length: ")[1].split()[0])
+                body = data.split(b"\r\n\r\n", 1)[1]
+                print("ok", len(body) if len(body) > 100 else body.decode().strip())
+        except OSError as error:
+            print(words(error))
+
+
 # ------------------------------------------------------------------------------------------- many
 
 
@@ -256,5 +337,5 @@ def talk(wanted):
         print("good", good, "wrong", wrong, "as", udp.getsockname()[0])
 
 
-COMMANDS = {"send": send, "neighbours": neighbours, "ping": ping, "ask": ask, "download": download, "hold": hold, "talk": talk}
+COMMANDS = {"send": send, "neighbours": neighbours, "ping": ping, "ask": ask, "download": download, "hold": hold, "http2": http2, "tls": tls, "talk": talk}
 COMMANDS[sys.argv[1]](json.loads(sys.argv[2]))

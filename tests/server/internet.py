@@ -1,16 +1,22 @@
 """A small internet for tests: runs in a network namespace that has all its addresses. Every address
-answers HTTP on ports 53, 80, 443, 853 and 8080 with its own address, echoes UDP on 7, 443 and 4000, and
-one resolver answers DNS. 203.0.113.40 port 9000 leads to the host's port 9000. What arrived is
+answers HTTP on ports 53, 80, 443, 853 and 8080 with its own address (on 443 also over TLS, under any name),
+echoes UDP on 7, 443 and 4000, and one resolver answers DNS; port 8082 speaks HTTP/2 without TLS (nghttpd). 203.0.113.40 port 9000 leads to the host's port 9000. What arrived is
 written to a file, one line each.
 
 usage: internet.py LOGFILE        prints "ready" when everything listens"""
 
+import ctypes
 import os
+import signal
 import socket
 import socketserver
+import ssl
 import struct
+import subprocess
 import sys
+import tempfile
 import threading
+import time
 
 LOG = open(sys.argv[1], "a", buffering=1)
 V4 = {
@@ -103,7 +109,8 @@ class Web(socketserver.BaseRequestHandler):
                     self.request.sendall(block[: min(size, len(block))])
                     size -= len(block)
                 return
-            body = ("I am " + to[0] + "\n").encode()
+            name = getattr(self.request, "asked_name", None)
+            body = ("I am " + to[0] + (" as " + name if name else "") + "\n").encode()
             head = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % len(body)
             self.request.sendall(head + body)
             if path == "/stay":
@@ -112,6 +119,42 @@ class Web(socketserver.BaseRequestHandler):
                     self.request.sendall(b"still here\n")
         except OSError as error:
             note("tcp-end", to[0], to[1], type(error).__name__)
+
+
+def tls_context():
+    """A certificate of its own. Clients begin with a key of another curve, so each is asked twice."""
+    with tempfile.TemporaryDirectory() as at:
+        made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
+        made += ["-subj", "/CN=internet", "-keyout", at + "/key", "-out", at + "/certificate"]
+        subprocess.run(made, check=True, capture_output=True)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(at + "/certificate", at + "/key")
+    context.set_ecdh_curve("prime256v1")
+
+    def asked(stream, name, _):
+        stream.asked_name = name
+
+    context.sni_callback = asked
+    return context
+
+
+TLS = tls_context()
+
+
+class Secure(Web):
+    """TLS or not, as the client likes."""
+
+    def handle(self):
+        self.request.settimeout(30)
+        try:
+            if self.request.recv(1, socket.MSG_PEEK) == b"\x16":
+                to = self.request.getsockname()
+                self.request = TLS.wrap_socket(self.request, server_side=True)
+                note("tls", to[0], getattr(self.request, "asked_name", None))
+        except OSError as error:
+            note("tls-failed", type(error).__name__)
+            return
+        super().handle()
 
 
 class Relay(socketserver.BaseRequestHandler):
@@ -189,6 +232,21 @@ class Tcp4(socketserver.ThreadingTCPServer):
     request_queue_size = 512
 
 
+def serve_http2(port):
+    """Ends with us. Returns when it listens."""
+    at = tempfile.mkdtemp()
+    with open(at + "/index.html", "w") as page:
+        page.write("spoken in HTTP/2")
+    die_with_us = lambda: ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    subprocess.Popen(["nghttpd", "--no-tls", "-d", at, str(port)], stdout=subprocess.DEVNULL, preexec_fn=die_with_us)
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 5).close()
+            return
+        except OSError:
+            time.sleep(0.02)
+
+
 def serve(server):
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
@@ -204,8 +262,8 @@ def v6_only(cls):
 
 threading.Thread(target=sniff, daemon=True).start()
 for port in (53, 80, 443, 853, 8080):
-    serve(Tcp4(("0.0.0.0", port), Web))
-    serve(v6_only(Tcp6)(("::", port), Web))
+    serve(Tcp4(("0.0.0.0", port), Secure if port == 443 else Web))
+    serve(v6_only(Tcp6)(("::", port), Secure if port == 443 else Web))
 # One socket for each: an answer must come from the address that was asked.
 for port in (7, 443, 4000):
     for address in ("203.0.113.10", "203.0.113.20", "10.5.5.5", "192.168.7.7", "169.254.169.254"):
@@ -215,5 +273,6 @@ for port in (7, 443, 4000):
 serve(Tcp4(("203.0.113.40", 9000), Relay))
 serve(Udp4(("198.51.100.1", 53), Dns))
 serve(Udp4(("203.0.113.53", 53), Dns))  # a public resolver that is not ours
+serve_http2(8082)
 os.write(1, b"ready\n")  # at once: nobody reads on
 threading.Event().wait()

@@ -1,0 +1,187 @@
+// All networks of a host, in a namespace that plays it; the test plays the guests and the world.
+#include "egress/networks.h"
+
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <set>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "base/links.h"
+#include "base/sys.h"
+#include "base/text.h"
+#include "egress/address_test_support.h"
+#include "egress/host_test_support.h"
+#include "egress/packet_test_support.h"
+#include "egress/plan.h"
+
+namespace firebreak::egress {
+namespace {
+
+constexpr std::size_t kMany = 50;
+constexpr std::size_t kUdpHeader = 8;
+constexpr const char* kHost = "198.51.100.2";
+constexpr Mac kWorldMac{2, 0, 0, 0, 0, 9};
+constexpr Mac kHostMac{2, 0, 0, 0, 0, 8};
+
+class NoNames final : public Upstream {
+ public:
+  net::Task<Result<Resolved>> resolve(std::string, Family, Deadline) override {
+    co_return Resolved{.status = Resolved::Status::no_name};
+  }
+};
+
+struct Datagram {
+  std::uint16_t source_port = 0;
+  std::size_t size = 0;  // tells them apart
+};
+
+// The next UDP datagram of IPv4 there that is for this port.
+std::optional<Datagram> datagram_for(int tap, std::uint16_t port) {
+  constexpr std::size_t kUdpAt = 14 + 20;
+  std::array<char, 4096> frame{};
+  for (;;) {
+    const ssize_t size = ::read(tap, frame.data(), frame.size());
+    if (size <= 0) return std::nullopt;
+    const char* udp = frame.data() + kUdpAt;
+    if (static_cast<std::size_t>(size) < kUdpAt + kUdpHeader ||
+        get_u16(frame.data() + 12) != 0x0800 || frame[14 + 9] != core::kUdp ||
+        get_u16(udp + 2) != port)
+      continue;
+    return Datagram{get_u16(udp), get_u16(udp + 4) - kUdpHeader};
+  }
+}
+
+// A host whose only way out is a tap, of which the test has the other end.
+Result<UniqueFd> connect_host() {
+  FB_TRY_ASSIGN(const Links links, Links::open());
+  FB_TRY_ASSIGN(UniqueFd world, open_tap("world"));
+  FB_TRY(links.set_mac("world", kHostMac));
+  FB_TRY(links.add_address("world", {kHost, 24}));
+  FB_TRY(links.set_up("world"));
+  FB_TRY(links.add_neighbour("world", "198.51.100.1", kWorldMac));
+  FB_TRY(links.add_default_route("198.51.100.1", "world"));
+  return world;
+}
+
+Packet datagram(std::size_t size) {
+  Packet out;
+  out.protocol = core::kUdp;
+  out.payload = size;
+  return out;
+}
+
+void send(int tap, const Packet& packet) {
+  const std::string frame = frames(packet).at(0);
+  EXPECT_EQ(::write(tap, frame.data(), frame.size()), static_cast<ssize_t>(frame.size()));
+}
+
+class ManyNetworks {
+ public:
+  void open() {
+    auto world = connect_host();
+    ASSERT_TRUE(world) << world.error().text();
+    world_ = *std::move(world);
+    auto made = Networks::open({.data_dir = directory_, .upstream = &names_}, io_.get_executor(),
+                               pool_, clock_, log_);
+    ASSERT_TRUE(made) << made.error().text();
+    networks_ = *std::move(made);
+  }
+  ~ManyNetworks() {
+    for (std::size_t i = 0; i < taps_.size(); ++i) {
+      run(networks_->dismiss(id(i), Deadline::in(std::chrono::seconds(10))));
+      EXPECT_TRUE(networks_->unplug(id(i)));
+    }
+    EXPECT_TRUE(found_networks(directory_).value().empty());
+    networks_.reset();
+    pool_.join();
+    std::filesystem::remove_all(directory_);
+  }
+  ManyNetworks() = default;
+  ManyNetworks(const ManyNetworks&) = delete;
+  ManyNetworks& operator=(const ManyNetworks&) = delete;
+
+  void add_one() {
+    auto tap = networks_->plug(id(taps_.size()));
+    ASSERT_TRUE(tap) << tap.error().text();
+    run(admit(id(taps_.size())));
+    taps_.push_back(*std::move(tap));
+  }
+
+  int tap(std::size_t i) const { return taps_[i].get(); }
+  int world() const { return world_.get(); }
+
+ private:
+  static std::string id(std::size_t i) { return "machine-" + std::to_string(i); }
+  net::Task<void> admit(std::string machine) {
+    const core::EgressStack stack{core::internet_egress(), core::internet_egress(), {}};
+    const auto admitted =
+        co_await networks_->admit(machine, stack, Deadline::in(std::chrono::seconds(30)));
+    EXPECT_TRUE(admitted) << admitted.error().text();
+  }
+  void run(net::Task<void> task) {
+    bool ended = false;
+    net::asio::co_spawn(io_, std::move(task), [&](const std::exception_ptr&) { ended = true; });
+    while (!ended) io_.run_one();
+  }
+
+  const std::string directory_ =
+      std::filesystem::temp_directory_path() / ("firebreak-networks-" + sys::random_hex(4));
+  NoNames names_;
+  core::SystemClock clock_;
+  obs::Log log_{STDERR_FILENO, obs::LogFormat::text, obs::Level::error};
+  net::asio::io_context io_;
+  net::asio::thread_pool pool_{2};
+  UniqueFd world_;
+  std::unique_ptr<Networks> networks_;
+  std::vector<UniqueFd> taps_;
+};
+
+// All guests have one address and use one port; the world answers each, and each hears its own.
+TEST(NetworksTest, ManyWithOneAddressDoNotHearEachOther) {
+  in_new_host([] {
+    ManyNetworks many;
+    ASSERT_NO_FATAL_FAILURE(many.open());
+    for (std::size_t i = 0; i < kMany; ++i) ASSERT_NO_FATAL_FAILURE(many.add_one());
+    for (std::size_t i = 0; i < kMany; ++i) {
+      Packet out = datagram(10 + i);
+      out.source = ip(kGuest4);
+      out.destination = ip("203.0.113.10");
+      out.source_mac = kGuestMac;
+      out.destination_mac = kGatewayMac;
+      out.source_port = 5555;
+      out.port = 4000;
+      send(many.tap(i), out);
+    }
+    const Deadline limit = Deadline::in(std::chrono::seconds(20));
+    std::set<std::size_t> arrived;
+    while (arrived.size() < kMany && !limit.passed()) {
+      const auto got = datagram_for(many.world(), 4000);
+      if (!got) continue;
+      arrived.insert(got->size);
+      Packet answer = datagram(got->size);
+      answer.source = ip("203.0.113.10");
+      answer.destination = ip(kHost);
+      answer.source_mac = kWorldMac;
+      answer.destination_mac = kHostMac;
+      answer.source_port = 4000;
+      answer.port = got->source_port;
+      send(many.world(), answer);
+    }
+    EXPECT_EQ(arrived.size(), kMany);
+    for (std::size_t i = 0; i < kMany; ++i) {
+      std::optional<Datagram> heard;
+      while (!heard && !limit.passed()) heard = datagram_for(many.tap(i), 5555);
+      ASSERT_TRUE(heard) << i;
+      EXPECT_EQ(heard->size, 10 + i) << "somebody else's";
+      EXPECT_FALSE(datagram_for(many.tap(i), 5555)) << i;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace firebreak::egress
