@@ -221,9 +221,9 @@ class Compiler {
   // A connection that only a name opens goes to the gate, which asks for the name; but only if both
   // layers allow it. The mark tells the meter, and the chain that replaces the destination.
   void to_tls_gate() {
-    text_.chain("tls_begins", {"jump named", "meta mark 0 accept", "jump layer_maximum",
-                               "jump layer_policy", fmt::format("ct mark set {}", in_.generation),
-                               fmt::format("meta mark set {} accept", kToTlsGate)});
+    text_.chain("tls_begins",
+                {"jump named", "meta mark 0 accept", "jump layer_maximum", "jump layer_policy",
+                 fmt::format("meta mark set {} accept", kToTlsGate)});
     Body body{"type nat hook prerouting priority dstnat; policy accept",
               fmt::format("iifname != \"{}\" accept", wiring_.tap),
               fmt::format("meta mark != {} accept", kToTlsGate),
@@ -261,7 +261,12 @@ class Compiler {
             fmt::format("ip6 daddr {} {} dport 53 accept", to_string(*wiring_.gateway6), protocol));
       }
     }
-    if (tls_gate_) guest.push_back(fmt::format("ct status dnat ct mark {} accept", in_.generation));
+    if (tls_gate_) {
+      // Decided before routing. Only here, so that nothing counts as decided that went elsewhere.
+      guest.push_back(
+          fmt::format("ct status dnat ct state new ct mark set {} accept", in_.generation));
+      guest.push_back(fmt::format("ct status dnat ct mark {} accept", in_.generation));
+    }
     guest.push_back(set_mark(EgressWord::gateway));
     guest.emplace_back("goto deny_wiring");
     text_.chain("guest_to_gateway", guest);

@@ -200,7 +200,7 @@ TEST_F(RulesetTest, NoticesMissingRules) {
       {"  meta mark != 0 meta mark set 0 return", ""},
       {"  meta nfproto ipv4 meta l4proto tcp dnat", ""},
       {"  meta nfproto ipv6 meta l4proto tcp dnat", ""},
-      {"  ct status dnat ct mark", ""},
+      {"  ct status dnat ct state new", ""},
   };
   for (const Mutation& mutation : mutations) {
     const auto spoil = [&](const std::string& script) {
@@ -212,7 +212,7 @@ TEST_F(RulesetTest, NoticesMissingRules) {
       return out;
     };
     bool noticed = false;
-    for (std::uint64_t seed = 1; seed <= 60 && !noticed; seed++) {
+    for (std::uint64_t seed = 1; seed <= 200 && !noticed; seed++) {
       noticed = !round(seed, 80, spoil).empty();
     }
     EXPECT_TRUE(noticed) << "nobody misses" << mutation.line;
