@@ -54,8 +54,9 @@ struct BuildsConfig {
 
 class Builds {
  public:
+  // `pool` does what blocks.
   Builds(Services& services, Images& images, Egress& egress, image::LayerCache& cache,
-         BuildsConfig config);
+         net::asio::thread_pool& pool, BuildsConfig config);
   Builds(const Builds&) = delete;
   Builds& operator=(const Builds&) = delete;
   ~Builds() = default;
@@ -85,6 +86,7 @@ class Builds {
     std::string egress;  // of the build
     bool cancelled = false;
     std::set<std::string> machines;
+    std::shared_ptr<BuildTools> tools = std::make_shared<BuildTools>();
   };
   using ActivePtr = std::shared_ptr<Active>;
 
@@ -94,8 +96,10 @@ class Builds {
     image::BuildPlan plan;
     std::map<std::string, image::FoundBase> bases;
   };
+  // Without `registry` nobody outside is asked, and images of registries are taken for empty.
   net::Task<Result<Plan>> plan(const core::TenantId& tenant, const BuildRequest& request,
-                               BuildRequest::Context context);
+                               BuildRequest::Context context,
+                               std::optional<RegistryAccess> registry, Deadline deadline);
   net::Task<void> run(ActivePtr active);
   // The name of the snapshot.
   net::Task<Result<std::string>> build(ActivePtr active, Deadline deadline);
@@ -112,6 +116,7 @@ class Builds {
   Images& images_;
   Egress& egress_;
   image::LayerCache& cache_;
+  net::asio::thread_pool& pool_;
   BuildsConfig config_;
   BaseFinder bases_;
   BuildLog log_;
