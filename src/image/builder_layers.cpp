@@ -8,8 +8,8 @@ net::Task<Result<CheckedLayer>> Builder::check(const LayerStep& step, Deadline d
   auto work = [&] { return check_layer(std::move(blob), step.layer, {}, deadline); };
   FB_CO_TRY_ASSIGN(CheckedLayer layer, co_await net::run_blocking(pool_, work));
   if (layer.devices > 0)
-    say("    note: " + std::to_string(layer.devices) +
-        " device nodes are left out: /dev is the guest's own");
+    say("    note: device nodes left out, as /dev is the guest's own: " +
+        std::to_string(layer.devices));
   co_return layer;
 }
 

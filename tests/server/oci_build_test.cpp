@@ -111,7 +111,7 @@ RUN --mount=from=oci:layout:v1,source=/t,target=/m cat /m/dir-to-file >> built
   ASSERT_EQ(made.status, 0) << made.err;
   EXPECT_THAT(made.err,
               AllOf(HasSubstr("oci:layout:v1 is the image sha256:"), HasSubstr("with 3 layers"),
-                    HasSubstr("layer sha256:"), HasSubstr("1 device nodes are left out")));
+                    HasSubstr("layer sha256:"), HasSubstr("/dev is the guest's own: 1")));
   const std::string id = trimmed(server->cli({"run", "oci"}).out);
   const auto in = [&id](const std::string& script) {
     return server->cli({"exec", id, "--", "sh", "-c", script}).out;
@@ -128,7 +128,7 @@ RUN --mount=from=oci:layout:v1,source=/t,target=/m cat /m/dir-to-file >> built
   EXPECT_THAT(again.err, AllOf(HasSubstr("is the same: taken"), Not(HasSubstr("booting"))));
 }
 
-TEST_F(Build, WrongOciImagesAreRefusedBeforeAnyMachine) {
+TEST_F(Build, WrongOciImagesAreRefused) {
   struct Case {
     const char* dockerfile;
     const char* message;
@@ -156,8 +156,8 @@ TEST_F(Build, WrongOciImagesAreRefusedBeforeAnyMachine) {
   write_layout(context.path() + "/layout");
   for (const auto& blob : fs::directory_iterator(context.path() + "/layout/blobs/sha256")) {
     std::string content = *sys::read_file(blob.path(), 16 << 20);
-    if (content.contains("arm64") && !content.contains("amd64")) continue;  // not looked at
-    if (content.contains("\"diff_ids\": []")) continue;
+    // What belongs to the other machine's image is not looked at.
+    if (content.contains("\"diff_ids\": []") || content.contains("\"layers\": []")) continue;
     content.back() ^= 1;
     std::ofstream(blob.path(), std::ios::binary) << content;
     const auto damaged = build("damaged", context, {"--no-cache"});
