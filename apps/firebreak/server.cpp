@@ -187,7 +187,7 @@ class Server {
     FB_TRY_ASSIGN(layers_, image::LayerCache::open(config_.data_dir + "/layers"));
     FB_TRY_ASSIGN(control::BuildsConfig builds, builds_of(config_, disks, paths));
     builds_ = std::make_unique<control::Builds>(*services_, *images_, supervisor_->egress(),
-                                                *layers_, std::move(builds));
+                                                *layers_, pool_, std::move(builds));
     return {};
   }
 

@@ -46,6 +46,7 @@ struct ServerConfig {
   bool lambda_extensions = false;
   bool lambda_arm_alias = false;
   std::string base_aliases;  // "NAME=BASE,...": beside the usual ones
+  std::string registries;    // "HOST,...": that FROM may name; the first is the default
   std::string apt_mirror;    // addresses, written into the bases; empty: as they are
   std::string apt_security_mirror;
   std::string pip_index;

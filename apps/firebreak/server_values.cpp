@@ -109,18 +109,26 @@ Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDi
     const auto at = part.find('=');
     if (at == std::string_view::npos || at == 0 || at + 1 == part.size())
       return fail(Code::invalid, "--base-aliases: '" + std::string(part) + "' must be NAME=BASE");
-    aliases[std::string(part.substr(0, at))] = part.substr(at + 1);
+    const std::string base(part.substr(at + 1));
+    if (auto good = control::check_alias(base); !good) return fail(good.error(), "--base-aliases");
+    aliases[std::string(part.substr(0, at))] = base;
   }
-  return control::BuildsConfig{.bases = {.managed = {{control::kDebianBase, disks.debian},
-                                                     {control::kPythonBase, disks.python}},
-                                         .copies = disks.copies,
-                                         .scratch_disk = paths.scratch_disk(),
-                                         .aliases = std::move(aliases)},
-                               .directory = config.data_dir + "/builds",
-                               .egress = config.build_egress,
-                               .time = std::chrono::seconds(config.build_seconds),
-                               .cache_bytes = config.build_cache_mib << 20,
-                               .parallel = config.parallel_builds};
+  auto registries = image::parse_registries(config.registries);
+  if (!registries) return fail(registries.error(), "--registries");
+  return control::BuildsConfig{
+      .bases = {.managed = {{control::kDebianBase, disks.debian},
+                            {control::kPythonBase, disks.python}},
+                .copies = disks.copies,
+                .scratch_disk = paths.scratch_disk(),
+                .aliases = std::move(aliases),
+                .registries = {.allowed = *std::move(registries),
+                               .directory = config.data_dir + "/registry",
+                               .uid = config.uid_first + config.uid_count}},
+      .directory = config.data_dir + "/builds",
+      .egress = config.build_egress,
+      .time = std::chrono::seconds(config.build_seconds),
+      .cache_bytes = config.build_cache_mib << 20,
+      .parallel = config.parallel_builds};
 }
 
 Result<std::unique_ptr<object::RemoteObjects>> remote_objects_of(const ServerConfig& config,

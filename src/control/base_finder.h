@@ -1,11 +1,12 @@
-// What FROM and --from may name: the bases that Firebreak comes with, aliases of them, images of
-// the tenant and of the system. Owned by Builds; one executor.
+// What FROM and --from may name: the bases that Firebreak comes with, aliases, images of the tenant
+// and of the system, OCI layouts, images of registries. Owned by Builds; one executor.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
+#include "control/registry.h"
 #include "control/services.h"
 #include "image/builder.h"
 
@@ -16,6 +17,16 @@ struct BaseSettings {
   std::string copies;  // directory of managed bases that were changed for this server
   std::string scratch_disk;
   std::map<std::string, std::string> aliases;  // "debian:bookworm" -> "firebreak/debian:12"
+  RegistrySettings registries;
+};
+
+struct BaseQuery {
+  core::TenantId tenant;
+  std::string name;
+  std::shared_ptr<const image::BuildContext> context;
+  // Empty: nobody outside is asked. What comes back for an image of a registry then only says that
+  // it may be asked for.
+  std::optional<RegistryAccess> registry;
 };
 
 inline constexpr const char* kDebianBase = "firebreak/debian:12";
@@ -23,23 +34,37 @@ inline constexpr const char* kPythonBase = "firebreak/python:3.11";
 
 // What the settings of an operator start from: other names of what the bases really are.
 std::map<std::string, std::string> default_aliases();
+// Code::invalid for a value that no FROM could use.
+Result<> check_alias(const std::string& value);
 
 class BaseFinder {
  public:
-  BaseFinder(Services& services, BaseSettings settings)
-      : services_(services), settings_(std::move(settings)) {}
+  BaseFinder(Services& services, net::asio::thread_pool& pool, BaseSettings settings)
+      : services_(services),
+        pool_(pool),
+        settings_(std::move(settings)),
+        registries_(services.executor, pool, settings_.registries) {}
 
   const std::string& scratch_disk() const { return settings_.scratch_disk; }
   // not_found says what can be had. `notes` gets what the log should say.
-  net::Task<Result<image::FoundBase>> find(core::TenantId tenant, std::string name,
-                                           std::vector<std::string>& notes);
+  net::Task<Result<image::FoundBase>> find(BaseQuery query, std::vector<std::string>& notes,
+                                           Deadline deadline);
 
  private:
   net::Task<Result<std::optional<image::FoundBase>>> find_image(core::TenantId tenant,
                                                                 std::string name);
+  // `by_operator`: an alias says so, and only then a path of the host may.
+  net::Task<Result<image::FoundBase>> find_layout(image::LayoutReference layout, bool by_operator,
+                                                  const BaseQuery& query,
+                                                  std::vector<std::string>& notes);
+  net::Task<Result<image::FoundBase>> find_registry(std::string name, const BaseQuery& query,
+                                                    std::vector<std::string>& notes,
+                                                    Deadline deadline);
 
   Services& services_;
+  net::asio::thread_pool& pool_;
   BaseSettings settings_;
+  Registries registries_;
 };
 
 }  // namespace firebreak::control

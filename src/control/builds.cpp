@@ -102,13 +102,14 @@ std::string snapshot_key(const core::TenantId& tenant, const BuildRequest& reque
 }  // namespace
 
 Builds::Builds(Services& services, Images& images, Egress& egress, image::LayerCache& cache,
-               BuildsConfig config)
+               net::asio::thread_pool& pool, BuildsConfig config)
     : services_(services),
       images_(images),
       egress_(egress),
       cache_(cache),
+      pool_(pool),
       config_(std::move(config)),
-      bases_(services, config_.bases),
+      bases_(services, pool, config_.bases),
       log_(services.executor, config_.directory),
       slots_(services.executor, config_.parallel) {
   (void)sys::mkdirs(config_.directory, 0700);
@@ -133,7 +134,9 @@ net::Task<Result<>> Builds::prune_bases() {
 
 net::Task<Result<Builds::Plan>> Builds::plan(const core::TenantId& tenant,
                                              const BuildRequest& request,
-                                             BuildRequest::Context context) {
+                                             BuildRequest::Context context,
+                                             std::optional<RegistryAccess> registry,
+                                             Deadline deadline) {
   Plan out{.context = std::move(context)};
   FB_CO_TRY_ASSIGN(const std::string text, image::read_dockerfile(*out.context, request.file));
   FB_CO_TRY_ASSIGN(out.ignore, image::read_ignore_rules(*out.context, request.file));
@@ -147,7 +150,9 @@ net::Task<Result<Builds::Plan>> Builds::plan(const core::TenantId& tenant,
     FB_CO_TRY_ASSIGN(out.plan, image::plan_build(file, options, known));
     if (out.plan.missing.empty()) break;
     for (const std::string& name : out.plan.missing) {
-      FB_CO_TRY_ASSIGN(image::FoundBase base, co_await bases_.find(tenant, name, notes));
+      BaseQuery query{.tenant = tenant, .name = name, .context = out.context, .registry = registry};
+      FB_CO_TRY_ASSIGN(image::FoundBase base,
+                       co_await bases_.find(std::move(query), notes, deadline));
       known[name] = base.image;
       out.bases[name] = std::move(base);
     }
@@ -182,7 +187,9 @@ net::Task<Result<NewVersion>> Builds::order(core::Tenant tenant, BuildRequest re
     active->egress = core::kNoEgress;
   FB_CO_TRY(co_await egress_.check_choice(tenant.id, active->egress));
   if (!request.egress.empty()) FB_CO_TRY(co_await egress_.find(tenant.id, request.egress));
-  if (request.context) FB_CO_TRY(co_await plan(tenant.id, request, request.context));
+  if (request.context)
+    FB_CO_TRY(
+        co_await plan(tenant.id, request, request.context, std::nullopt, Deadline::in(kPlanTime)));
 
   json::object config;
   if (!request.lambda.empty()) config["lambda"] = json::parse(request.lambda);
@@ -271,11 +278,14 @@ net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline
     say(*active, "getting the build context");
     FB_CO_TRY_ASSIGN(context, co_await request.fetch(deadline));
   }
-  FB_CO_TRY_ASSIGN(Plan plan, co_await this->plan(active->tenant.id, request, context));
+  RegistryAccess registry{.tools = active->tools,
+                          .log = [this, active](const std::string& line) { say(*active, line); }};
+  FB_CO_TRY_ASSIGN(Plan plan, co_await this->plan(active->tenant.id, request, context,
+                                                  std::move(registry), deadline));
   const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
       services_.clock.now().time_since_epoch());
   image::Builder builder(
-      services_.engine, cache_,
+      services_.engine, cache_, pool_,
       {.owner = active->tenant.id.str(),
        .context = std::move(plan.context),
        .ignore = std::move(plan.ignore),
@@ -373,6 +383,7 @@ Result<> Builds::cancel(const core::BuildId& build) {
   if (found == active_.end()) return fail(Code::conflict, "this build is not under way");
   const ActivePtr& active = found->second;
   active->cancelled = true;
+  active->tools->stop();
   // Whatever waits for the machine sees it vanish.
   for (const std::string& id : active->machines) {
     auto discard = [](machine::Engine& engine, std::string machine) -> net::Task<void> {

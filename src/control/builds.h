@@ -56,8 +56,9 @@ struct BuildsConfig {
 
 class Builds {
  public:
+  // `pool` does what blocks.
   Builds(Services& services, Images& images, Egress& egress, image::LayerCache& cache,
-         BuildsConfig config);
+         net::asio::thread_pool& pool, BuildsConfig config);
   Builds(const Builds&) = delete;
   Builds& operator=(const Builds&) = delete;
   ~Builds() = default;
@@ -87,6 +88,7 @@ class Builds {
     std::string egress;  // of the build
     bool cancelled = false;
     std::set<std::string> machines;
+    std::shared_ptr<BuildTools> tools = std::make_shared<BuildTools>();
   };
   using ActivePtr = std::shared_ptr<Active>;
 
@@ -96,8 +98,10 @@ class Builds {
     image::BuildPlan plan;
     std::map<std::string, image::FoundBase> bases;
   };
+  // Without `registry` nobody outside is asked, and images of registries are taken for empty.
   net::Task<Result<Plan>> plan(const core::TenantId& tenant, const BuildRequest& request,
-                               BuildRequest::Context context);
+                               BuildRequest::Context context,
+                               std::optional<RegistryAccess> registry, Deadline deadline);
   net::Task<void> run(ActivePtr active);
   // The name of the snapshot.
   net::Task<Result<std::string>> build(ActivePtr active, Deadline deadline);
@@ -114,6 +118,7 @@ class Builds {
   Images& images_;
   Egress& egress_;
   image::LayerCache& cache_;
+  net::asio::thread_pool& pool_;
   BuildsConfig config_;
   BaseFinder bases_;
   BuildLog log_;

@@ -2,6 +2,7 @@
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "guest/layer_sink.h"
 #include "guest/tenant_tar.h"
 #include "guest/transfer.h"
 #include "guest/users.h"
@@ -48,6 +49,17 @@ Result<std::unique_ptr<Sink>> open_unpack(const Request& request, int root) {
   return std::make_unique<ArchiveSink>(std::move(tar));
 }
 
+// A layer of an image, which the host has packed anew.
+class LayerUpload final : public Sink {
+ public:
+  explicit LayerUpload(std::unique_ptr<LayerSink> layer) : layer_(std::move(layer)) {}
+  Result<> write(std::string_view bytes) override { return layer_->feed(bytes); }
+  Result<> finish() override { return layer_->finish(); }
+
+ private:
+  std::unique_ptr<LayerSink> layer_;
+};
+
 // Whether the beginning of a file is that of an archive: it has a first entry.
 class ProbeSink final : public Sink, private wire::TarReader::Sink {
  public:
@@ -90,6 +102,12 @@ std::unique_ptr<StreamHandler> BuildService::open(const Request& request,
     if (request.param("path").empty())
       return refuse(*exchange, {Code::invalid, "query value 'path' is missing", {}});
     return upload(reactor_, workers_, exchange, [=] { return open_unpack(request, root); });
+  }
+  if (request.is("PUT", "/build/layer")) {
+    return upload(reactor_, workers_, exchange, [root]() -> Result<std::unique_ptr<Sink>> {
+      FB_TRY_ASSIGN(auto layer, LayerSink::open(root));
+      return std::make_unique<LayerUpload>(std::move(layer));
+    });
   }
   if (request.is("PUT", "/build/probe")) {
     return upload(reactor_, workers_, exchange,

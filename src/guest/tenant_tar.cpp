@@ -171,10 +171,7 @@ Result<> TarSource::add_content(std::string& out, std::size_t want) {
 
 // ---- unpacking ----
 
-namespace {
-
-// "a/b" of "/a//./b/". `..` is refused even where it would stay inside: no honest archive needs it.
-Result<std::string> relative_path(const std::string& path) {
+Result<std::string> archive_path(const std::string& path) {
   std::string out;
   for (const std::string_view part : split(path, '/')) {
     if (part.empty() || part == ".") continue;
@@ -184,6 +181,8 @@ Result<std::string> relative_path(const std::string& path) {
   }
   return out;
 }
+
+namespace {
 
 timespec time_of(std::int64_t ns) {
   std::int64_t seconds = ns / kNanos;
@@ -241,6 +240,12 @@ Result<std::unique_ptr<TarSink>> TarSink::open_for(int root_fd, const std::strin
   return std::unique_ptr<TarSink>(new TarSink(std::move(target), Owners::archive, owner));
 }
 
+Result<std::unique_ptr<TarSink>> TarSink::open_root(int root_fd) {
+  FB_TRY_ASSIGN(UniqueFd target, open_below(root_fd, ".", O_PATH | O_DIRECTORY, kInRoot));
+  return std::unique_ptr<TarSink>(
+      new TarSink(std::move(target), Owners::archive, std::nullopt, kInRoot | RESOLVE_NO_XDEV));
+}
+
 Result<> TarSink::finish() {
   FB_TRY(reader_.finish());
   for (const Times& times : dir_times_) {
@@ -255,7 +260,7 @@ Result<> TarSink::finish() {
 
 Result<> TarSink::on_entry(const TarEntry& entry) {
   const auto doing = [&entry] { return "unpacking " + shown(entry.path); };
-  const auto path = relative_path(entry.path);
+  const auto path = archive_path(entry.path);
   if (!path) return fail(path.error(), doing());
   if (path->empty()) {
     // The directory itself was chosen by the caller and keeps its mode and owner.
@@ -311,7 +316,7 @@ Result<> TarSink::make(const TarEntry& entry, const std::string& path) {
 Result<> TarSink::enter_parent(const std::string& parent) {
   if (parent_path_ == parent) return {};
   parent_path_.reset();
-  FB_TRY_ASSIGN(parent_, make_dirs(target_.get(), parent, {.owner = owner_}, kBeneath));
+  FB_TRY_ASSIGN(parent_, make_dirs(target_.get(), parent, {.owner = owner_}, resolve_));
   parent_path_ = parent;
   return {};
 }
@@ -323,7 +328,7 @@ Result<> TarSink::make_directory(const TarEntry& entry, const std::string& path)
   if (!dir) {
     // A link to a directory inside, such as bin -> usr/bin, serves as the directory and stays as it
     // is.
-    FB_TRY(open_below(target_.get(), path, O_PATH | O_DIRECTORY, kBeneath));
+    FB_TRY(open_below(target_.get(), path, O_PATH | O_DIRECTORY, resolve_));
     return {};
   }
   FB_TRY(set_all(dir->get(), entry));
@@ -345,8 +350,8 @@ Result<> TarSink::make_fifo(const TarEntry& entry) {
 }
 
 Result<> TarSink::make_hardlink(const TarEntry& entry) {
-  FB_TRY_ASSIGN(const std::string target, relative_path(entry.link_target));
-  FB_TRY_ASSIGN(const Place from, place_of(target_.get(), target, kBeneath));
+  FB_TRY_ASSIGN(const std::string target, archive_path(entry.link_target));
+  FB_TRY_ASSIGN(const Place from, place_of(target_.get(), target, resolve_));
   if (same_file(from.parent.get(), from.name, parent_.get(), name_)) return {};
   return replace(parent_.get(), name_, [&] {
     return ::linkat(from.parent.get(), from.name.c_str(), parent_.get(), name_.c_str(), 0);

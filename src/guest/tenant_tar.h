@@ -57,8 +57,11 @@ class TarSource {
   std::size_t links_bytes_ = 0;
 };
 
+// "a/b" of "/a//./b/". `..` is refused even where it would stay inside: no honest archive needs it.
+Result<std::string> archive_path(const std::string& path);
+
 // Unpacks below a directory. An entry replaces a file of its name; directories are merged.
-class TarSink final : private wire::TarReader::Sink {
+class TarSink final : public wire::TarReader::Sink {
  public:
   // Whose the new files are: as the archive says, or ours and without set-id bits, for an archive
   // that is not trusted.
@@ -68,6 +71,9 @@ class TarSink final : private wire::TarReader::Sink {
   // Everything belongs to `owner`; directories that are missing on the way to `path`, too.
   static Result<std::unique_ptr<TarSink>> open_for(int root_fd, const std::string& path,
                                                    std::optional<Owner> owner);
+  // Into a root that links in the archive's paths may lead through, but not into what is mounted
+  // there.
+  static Result<std::unique_ptr<TarSink>> open_root(int root_fd);
   TarSink(const TarSink&) = delete;
   TarSink& operator=(const TarSink&) = delete;
   ~TarSink() override;
@@ -76,18 +82,20 @@ class TarSink final : private wire::TarReader::Sink {
   // Code::invalid if the archive is cut.
   Result<> finish();
 
+  // For a caller that has read the archive itself.
+  Result<> on_entry(const wire::TarEntry& entry) override;
+  Result<> on_data(std::string_view bytes) override;
+  Result<> on_entry_end() override;
+
  private:
   struct Times {
     std::string path;
     std::int64_t mtime_ns;
   };
 
-  TarSink(UniqueFd target, Owners owners, std::optional<Owner> owner)
-      : target_(std::move(target)), owners_(owners), owner_(owner) {}
-
-  Result<> on_entry(const wire::TarEntry& entry) override;
-  Result<> on_data(std::string_view bytes) override;
-  Result<> on_entry_end() override;
+  TarSink(UniqueFd target, Owners owners, std::optional<Owner> owner,
+          std::uint64_t resolve = kBeneath)
+      : target_(std::move(target)), owners_(owners), owner_(owner), resolve_(resolve) {}
 
   Result<> make(const wire::TarEntry& entry, const std::string& path);
   Result<> make_directory(const wire::TarEntry& entry, const std::string& path);
@@ -98,6 +106,7 @@ class TarSink final : private wire::TarReader::Sink {
   UniqueFd target_;
   Owners owners_;
   std::optional<Owner> owner_;              // of everything, whatever the archive says
+  std::uint64_t resolve_;                   // how paths are followed from the target
   UniqueFd parent_;                         // of the current entry
   std::optional<std::string> parent_path_;  // below the target; what parent_ is for
   std::string name_;                        // of the current entry in parent_

@@ -43,6 +43,8 @@ class BuildContext {
   const Entries& entries() const { return entries_; }
   const ContextEntry* find(std::string_view path) const;
   std::uint64_t bytes() const { return bytes_; }
+  // The file that holds all contents.
+  const UniqueFd& contents() const { return contents_; }
 
   // A part of a file's content; shorter only at its end. Blocking.
   Result<std::string> read(const ContextEntry& file, std::uint64_t from, std::size_t want) const;

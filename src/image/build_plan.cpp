@@ -61,6 +61,7 @@ class Planner {
   Result<FileSource> find_source(std::size_t from_stage, const std::string& name,
                                  wire::SourcePosition at) const;
   const BaseImage* find_image(const std::string& name);
+  FileSource laid_out(const std::string& name, wire::SourcePosition at);
   Result<> plan_stage(std::size_t index);
   void note_unused_args();
 
@@ -69,6 +70,7 @@ class Planner {
   PlanScope scope_;
   std::vector<Draft> draft_;
   std::set<std::string> missing_;
+  std::map<std::string, std::size_t> laid_out_;  // images with layers: their stages in the plan
   BuildPlan plan_;
 };
 
@@ -229,6 +231,24 @@ const BaseImage* Planner::find_image(const std::string& name) {
   return nullptr;
 }
 
+// The image as a source: a disk, or the stage that makes one of its layers.
+FileSource Planner::laid_out(const std::string& name, wire::SourcePosition at) {
+  const BaseImage* image = find_image(name);
+  if (image == nullptr || !image->layers)
+    return {.kind = FileSource::Kind::image, .stage = 0, .image = name};
+  const auto [found, added] = laid_out_.try_emplace(name, plan_.stages.size());
+  if (added) {
+    PlannedStage stage{
+        .name = name, .at = at, .text = "layers of " + name, .config = image->config};
+    for (const OciLayer& layer : *image->layers)
+      stage.steps.push_back({.at = at,
+                             .text = "layer " + layer.diff_id,
+                             .action = LayerStep{.image = name, .layer = layer}});
+    plan_.stages.push_back(std::move(stage));
+  }
+  return {.kind = FileSource::Kind::stage, .stage = found->second, .image = {}};
+}
+
 Result<> Planner::plan_stage(std::size_t index) {
   Draft& draft = draft_[index];
   const wire::Stage& stage = file_.stages[index];
@@ -242,12 +262,14 @@ Result<> Planner::plan_stage(std::size_t index) {
     base.stage = below.planned;
   } else if (base.kind == FileSource::Kind::image) {
     if (const BaseImage* image = find_image(base.image)) config = image->config;
+    base = laid_out(base.image, stage.at);
   }
   config.onbuild.clear();
   wire::SourcePosition at = stage.at;
   const auto sources = [&](const std::string& name) -> Result<FileSource> {
     FB_TRY_ASSIGN(FileSource source, find_source(index, name, at));
     if (source.kind == FileSource::Kind::stage) source.stage = draft_[source.stage].planned;
+    if (source.kind == FileSource::Kind::image) source = laid_out(source.image, at);
     return source;
   };
   StagePlanner planner(scope_, std::move(config), std::move(args), sources);
@@ -331,6 +353,10 @@ struct Inputs {
   }
   std::string operator()(const WorkdirStep& workdir) const {
     return KeyText().add("workdir").add(workdir.path).add(workdir.user).take();
+  }
+  // By what is in it, however it is packed: a layer is only made of a blob that holds just that.
+  std::string operator()(const LayerStep& layer) const {
+    return KeyText().add("oci layer").add(layer.layer.diff_id).take();
   }
   std::string operator()(const ConfigStep&) const { return {}; }
 };

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -11,6 +12,7 @@
 
 #include "base/result.h"
 #include "image/image_config.h"
+#include "image/oci_layout.h"
 #include "wire/dockerfile.h"
 
 namespace firebreak::image {
@@ -25,6 +27,8 @@ struct PlanOptions {
 struct BaseImage {
   std::string key;  // changes whenever its content does
   ImageConfig config;
+  // Of an image that is no disk yet: they go onto an empty one, in a stage of their own.
+  std::optional<std::vector<OciLayer>> layers;
 };
 using BaseImages = std::map<std::string, BaseImage>;  // by the name in the Dockerfile
 
@@ -70,13 +74,18 @@ struct WorkdirStep {
   std::string path;
   std::string user;  // who owns what is made
 };
+// A layer of an image that comes from elsewhere.
+struct LayerStep {
+  std::string image;  // as the Dockerfile names it
+  OciLayer layer;
+};
 struct ConfigStep {};  // changes nothing on the disk
 
 struct BuildStep {
   wire::SourcePosition at;  // of the FROM, if it is a trigger
   std::string text;
   bool trigger = false;
-  std::variant<RunStep, CopyStep, WorkdirStep, ConfigStep> action;
+  std::variant<RunStep, CopyStep, WorkdirStep, LayerStep, ConfigStep> action;
 };
 
 struct PlannedStage {

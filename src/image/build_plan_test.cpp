@@ -380,6 +380,38 @@ TEST(BuildPlan, IsBounded) {
   EXPECT_EQ(code(copies), "exhausted");
 }
 
+TEST(BuildPlan, AnImageOfLayersIsAStageOfItsOwn) {
+  BaseImages images = bases();
+  const OciLayer one{.digest = "b1", .diff_id = "d1", .size = 1};
+  const OciLayer two{.digest = "b2", .diff_id = "d2", .size = 2};
+  images["oci:x"] = {.key = "k",
+                     .config = {.env = {{"FROM_X", "1"}}, .onbuild = {"RUN triggered"}},
+                     .layers = std::vector<OciLayer>{one, two}};
+  const auto result = plan(
+      "FROM debian AS first\nCOPY --from=oci:x /a /b\n"
+      "FROM oci:x\nCOPY --from=first /b /c\nRUN --mount=from=oci:x,target=/m true\n",
+      {}, images);
+  EXPECT_THAT(stage_names(result), ElementsAre("oci:x", "first", "stage-1"));
+  const PlannedStage& layers = result->stages[0];
+  EXPECT_EQ(layers.base, FileSource());
+  ASSERT_EQ(layers.steps.size(), 2U);
+  EXPECT_EQ(std::get<LayerStep>(layers.steps[1].action).layer, two);
+  const FileSource stage{.kind = Kind::stage, .stage = 0, .image = {}};
+  EXPECT_EQ(std::get<CopyStep>(result->stages[1].steps[0].action).from, stage);
+  EXPECT_EQ(result->stages[2].base, stage);
+  EXPECT_EQ(step<RunStep>(result, 0).argv.back(), "triggered");
+  EXPECT_EQ(step<RunStep>(result, 1).mounts.at(0).source, stage);
+  EXPECT_EQ(result->stages[2].config.env.front().first, "FROM_X");
+  EXPECT_THAT(result->stages[2].config.onbuild, IsEmpty());
+
+  // How a layer is packed is no part of its key; what is in it is.
+  const auto key = [](const OciLayer& layer) {
+    return step_inputs({.text = "", .action = LayerStep{.image = "i", .layer = layer}});
+  };
+  EXPECT_EQ(key(one), key({.digest = "other", .diff_id = "d1", .size = 9, .gzip = true}));
+  EXPECT_NE(key(one), key(two));
+}
+
 TEST(FileMode, OctalAndSymbolic) {
   const auto apply = [](std::string_view text, std::uint32_t mode, bool is_dir = false) {
     const auto parsed = FileMode::parse(text);

@@ -38,6 +38,10 @@ bool writes(const BuildStep& step) {
   return !std::holds_alternative<ConfigStep>(step.action);
 }
 
+bool is_layer(const BuildStep& step) {
+  return std::holds_alternative<LayerStep>(step.action);
+}
+
 Error at_step(const Error& error, const BuildStep& step) {
   Error out = error;
   out.message =
@@ -99,6 +103,7 @@ net::Task<Result<Builder::Stage>> Builder::run_stage(std::size_t index, Deadline
   if (machine_) {
     if (source_) co_await source_->end();
     source_ = std::move(machine_);
+    source_unused_ = std::ranges::all_of(planned.steps, is_layer);
   }
   co_return stage;
 }
@@ -106,7 +111,7 @@ net::Task<Result<Builder::Stage>> Builder::run_stage(std::size_t index, Deadline
 net::Task<Result<>> Builder::run_step(const BuildStep& step, Stage& stage, Deadline deadline) {
   const auto began = Clock::now();
   say("[" + std::to_string(++step_) + "/" + std::to_string(steps_) + "] " + first_line(step.text));
-  FB_CO_TRY_ASSIGN(const StepInput input, input_of(step, deadline));
+  FB_CO_TRY_ASSIGN(StepInput input, input_of(step, deadline));
   const std::string key = layer_key(stage.key, step_inputs(step), input.content);
   // A machine that runs has its own layers below: only it can go on.
   if (order_.use_cache && !machine_) {
@@ -124,6 +129,9 @@ net::Task<Result<>> Builder::run_step(const BuildStep& step, Stage& stage, Deadl
   if (stage.disk.layers.size() >= kMaxLayers)
     co_return fail(Code::exhausted, "an image has at most " + std::to_string(kMaxLayers) +
                                         " layers; put several commands into one RUN");
+  if (const auto* layer = std::get_if<LayerStep>(&step.action)) {
+    FB_CO_TRY_ASSIGN(input.layer, co_await check(*layer, deadline));
+  }
   FB_CO_TRY_ASSIGN(BuildMachine * machine, co_await machine_on(stage.disk, deadline));
   FB_CO_TRY(co_await std::visit(
       [&](const auto& action) { return act(*machine, action, input, deadline); }, step.action));
@@ -194,6 +202,10 @@ std::string Builder::next_machine() {
 
 net::Task<Result<BuildMachine*>> Builder::machine_on(const DiskChain& disk, Deadline deadline) {
   if (machine_) co_return machine_.get();
+  if (source_ && source_unused_ && source_->disk() == disk) {
+    machine_ = std::move(source_);
+    co_return machine_.get();
+  }
   FB_CO_TRY_ASSIGN(machine_, co_await BuildMachine::start(engine_, order_.machine, next_machine(),
                                                           disk, deadline));
   co_return machine_.get();

@@ -10,12 +10,15 @@
 
 #include "image/build_machine.h"
 #include "image/layer_cache.h"
+#include "image/oci_layer.h"
+#include "image/oci_source.h"
 
 namespace firebreak::image {
 
 struct FoundBase {
   BaseImage image;
-  DiskChain disk;
+  DiskChain disk;                     // if it has one already
+  std::shared_ptr<LayerBlobs> blobs;  // if it has layers
 };
 
 struct BuildOrder {
@@ -49,8 +52,10 @@ struct BuiltDisk {
 
 class Builder {
  public:
-  Builder(machine::Engine& engine, LayerCache& cache, BuildOrder order)
-      : engine_(engine), cache_(cache), hold_(cache), order_(std::move(order)) {}
+  // `pool` does what blocks.
+  Builder(machine::Engine& engine, LayerCache& cache, net::asio::thread_pool& pool,
+          BuildOrder order)
+      : engine_(engine), cache_(cache), pool_(pool), hold_(cache), order_(std::move(order)) {}
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
   ~Builder() = default;
@@ -68,6 +73,7 @@ class Builder {
   struct StepInput {
     std::string content;                  // for the key
     std::vector<CopySelection> selected;  // from the context, one a copy or mount
+    CheckedLayer layer;
   };
 
   net::Task<Result<BuiltDisk>> run_stages(Deadline deadline);
@@ -82,8 +88,12 @@ class Builder {
                           Deadline deadline);
   net::Task<Result<>> act(BuildMachine& machine, const WorkdirStep& workdir, const StepInput& input,
                           Deadline deadline);
+  net::Task<Result<>> act(BuildMachine& machine, const LayerStep& layer, const StepInput& input,
+                          Deadline deadline);
   net::Task<Result<>> act(BuildMachine& machine, const ConfigStep& config, const StepInput& input,
                           Deadline deadline);
+  // What is known to be wrong with a layer costs no machine.
+  net::Task<Result<CheckedLayer>> check(const LayerStep& step, Deadline deadline);
   net::Task<Result<>> copy_from_context(BuildMachine& machine, const CopyStep& copy,
                                         const CopySelection& selection, ModeAndTime as,
                                         Deadline deadline);
@@ -113,13 +123,15 @@ class Builder {
 
   machine::Engine& engine_;
   LayerCache& cache_;
+  net::asio::thread_pool& pool_;
   LayerCache::Hold hold_;
   BuildOrder order_;
   std::vector<Stage> done_;  // as the plan's stages
   std::vector<StepReport> reports_;
   std::unique_ptr<BuildMachine> machine_;  // of the stage
   std::unique_ptr<BuildMachine> source_;   // that files are taken from
-  std::size_t steps_ = 0;                  // of all stages
+  bool source_unused_ = false;  // nothing but layers came into it: a stage may go on in it
+  std::size_t steps_ = 0;       // of all stages
   std::size_t step_ = 0;
   std::size_t machines_ = 0;
 };

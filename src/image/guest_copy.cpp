@@ -135,6 +135,11 @@ Result<GuestArchive> GuestArchive::open(machine::AgentClient& agent, const CopyP
   return GuestArchive(std::move(stream));
 }
 
+Result<GuestArchive> GuestArchive::open_layer(machine::AgentClient& agent) {
+  FB_TRY_ASSIGN(auto stream, agent.data_stream("PUT", "/build/layer", false));
+  return GuestArchive(std::move(stream));
+}
+
 net::Task<Result<>> GuestArchive::begin(const wire::TarEntry& entry, Deadline deadline) {
   FB_CO_TRY(writer_.begin_entry(entry, out_));
   co_return co_await flush(deadline);

@@ -31,6 +31,8 @@ struct CopyPlace {
 class GuestArchive {
  public:
   static Result<GuestArchive> open(machine::AgentClient& agent, const CopyPlace& place);
+  // Onto the tenant's root, with the rules of an image's layer.
+  static Result<GuestArchive> open_layer(machine::AgentClient& agent);
 
   net::Task<Result<>> begin(const wire::TarEntry& entry, Deadline deadline);
   // Content of the entry; or, without entries, an archive that is packed already.

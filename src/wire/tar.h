@@ -62,6 +62,8 @@ class TarReader {
   // No more bytes will come: Code::invalid if the archive stops inside an entry. A missing end mark
   // is accepted.
   Result<> finish();
+  // Bytes taken so far: in on_entry() where the content begins.
+  std::uint64_t offset() const { return offset_; }
 
  private:
   enum class State { header, record, content, skip, padding, ended };

@@ -53,6 +53,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const std::string& name : plan->missing) {
       BaseImage& base = bases[name];
       base.config.env = {{"E", name}};
+      // Some of them come as layers.
+      if (name.size() % 2 == 0) base.layers.emplace(name.size() % 5);
       if (round == 0) base.config.onbuild = {"RUN a", "COPY --from=tools /a /b"};
     }
   }

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
-#include "server/server_process.h"
+#include "server/build_fixture.h"
 
 namespace firebreak::testing_support {
 namespace {
@@ -22,35 +22,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 namespace fs = std::filesystem;
-
-std::string trimmed(std::string text) {
-  while (text.ends_with('\n')) text.pop_back();
-  return text;
-}
-
-// A directory with a Dockerfile and files.
-class Context {
- public:
-  explicit Context(const std::string& dockerfile) {
-    char path[] = "/tmp/fb-context-XXXXXX";
-    EXPECT_NE(::mkdtemp(path), nullptr);
-    path_ = path;
-    if (!dockerfile.empty()) put("Dockerfile", dockerfile);
-  }
-  ~Context() { fs::remove_all(path_); }
-  Context(const Context&) = delete;
-  Context& operator=(const Context&) = delete;
-
-  void put(const std::string& name, const std::string& content, mode_t mode = 0644) const {
-    fs::create_directories(fs::path(path_ + "/" + name).parent_path());
-    std::ofstream(path_ + "/" + name, std::ios::binary) << content;
-    ::chmod((path_ + "/" + name).c_str(), mode);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // Whether any file below holds the text. Memory images and disks are mostly holes.
 bool file_holds(const std::string& path, const std::string& text) {
@@ -76,43 +47,6 @@ bool holds(const std::string& directory, const std::string& text) {
   }
   return false;
 }
-
-class Build : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    server = std::make_unique<ServerProcess>();
-    server->set_options({"--python-image=0", "--networks=0", "--pool-least=0"});
-    ASSERT_TRUE(server->start()) << server->log();
-  }
-  static void TearDownTestSuite() { server.reset(); }
-  void TearDown() override {
-    const Answer report = server->call("POST", "/v1/check");
-    EXPECT_EQ(report.text_of("ok"), "true") << report.text;
-  }
-
-  static ServerProcess::Output build(const std::string& name, const Context& context,
-                                     std::vector<std::string> more = {}) {
-    std::vector<std::string> words{"image", "build", name, context.path()};
-    words.insert(words.end(), more.begin(), more.end());
-    return server->cli(words);
-  }
-  static std::string in_clone(const std::string& image, const std::string& script) {
-    const std::string id = trimmed(server->cli({"run", image}).out);
-    const auto done = server->cli({"exec", id, "--", "sh", "-c", script});
-    EXPECT_EQ(done.status, 0) << done.err;
-    server->cli({"kill", id});
-    return done.out;
-  }
-  // Of builds; parked clones do not count.
-  static std::size_t machines() {
-    std::size_t count = 0;
-    for (const std::string& name : *sys::list_dir(server->data_dir() + "/machines"))
-      count += name.starts_with("build-") ? 1 : 0;
-    return count;
-  }
-
-  static inline std::unique_ptr<ServerProcess> server;
-};
 
 constexpr const char* kServer = R"(import http.server, os, signal, sys
 def stop(number, frame):

@@ -1,0 +1,185 @@
+#include "image/oci_layer.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "machine/hash.h"
+#include "wire/decompress.h"
+#include "wire/tar.h"
+
+namespace firebreak::image {
+namespace {
+
+// Small, because a piece may become a thousand times as much.
+constexpr std::size_t kPiece = std::size_t{16} * 1024;
+constexpr std::size_t kOutput = std::size_t{256} * 1024;
+constexpr std::string_view kWhiteout = ".wh.";
+
+bool is_whiteout(std::string_view path) {
+  return path.substr(path.rfind('/') + 1).starts_with(kWhiteout);
+}
+
+std::unexpected<Error> damaged(const std::string& digest) {
+  return fail(Code::corrupt,
+              "a layer is damaged: its content is not " + digest + "; copy the image anew");
+}
+
+// Looks at every entry, and keeps nothing but the whiteouts.
+class Inspector final : public wire::TarReader::Sink {
+ public:
+  Inspector(const LayerLimits& limits, CheckedLayer& layer) : limits_(limits), layer_(layer) {}
+
+  Result<> feed(std::string_view bytes) {
+    bytes_ += bytes.size();
+    if (bytes_ > limits_.max_bytes)
+      return fail(Code::exhausted, "a layer has more than " + std::to_string(limits_.max_bytes) +
+                                       " bytes when it is unpacked");
+    hash_.update(bytes);
+    return reader_.feed(bytes);
+  }
+  Result<> finish() { return reader_.finish(); }
+  std::string diff_id() { return "sha256:" + hash_.hex(); }
+
+ private:
+  Result<> check_path(const std::string& path) const {
+    if (path.size() > limits_.max_path)
+      return fail(Code::invalid, "a layer holds a path of more than " +
+                                     std::to_string(limits_.max_path) + " bytes");
+    const auto parts = split(path, '/');
+    if (std::ranges::find(parts, "..") != parts.end())
+      return fail(Code::invalid,
+                  "a layer holds " + quoted_path(path) + ", a path that leads out of it");
+    return {};
+  }
+  Result<> on_entry(const wire::TarEntry& entry) override {
+    if (++entries_ > limits_.max_entries)
+      return fail(Code::exhausted,
+                  "a layer has more than " + std::to_string(limits_.max_entries) + " entries");
+    FB_TRY(check_path(entry.path));
+    if (entry.type == wire::TarType::hardlink) FB_TRY(check_path(entry.link_target));
+    if (entry.type == wire::TarType::device) ++layer_.devices;
+    if (!is_whiteout(entry.path)) return {};
+    whiteouts_ += entry.path.size();
+    if (whiteouts_ > limits_.max_whiteouts)
+      return fail(Code::exhausted, "a layer removes more than can be kept in mind");
+    layer_.whiteouts.push_back(entry.path);
+    return {};
+  }
+  Result<> on_data(std::string_view) override { return {}; }
+  Result<> on_entry_end() override { return {}; }
+
+  const LayerLimits& limits_;
+  CheckedLayer& layer_;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t entries_ = 0;
+  std::size_t whiteouts_ = 0;
+  machine::Sha256 hash_;
+  wire::TarReader reader_{*this};
+};
+
+}  // namespace
+
+Result<CheckedLayer> check_layer(FileSpan blob, const OciLayer& layer, const LayerLimits& limits,
+                                 Deadline deadline) {
+  if (blob.size != layer.size) return damaged(layer.digest);
+  // The blob first: nothing takes apart what is not what was asked for.
+  machine::Sha256 packed;
+  for (std::uint64_t at = 0; at < blob.size;) {
+    FB_TRY_ASSIGN(const std::string bytes, blob.read(at, kOutput));
+    packed.update(bytes);
+    at += bytes.size();
+    if (deadline.passed()) return fail(Code::timeout, "reading a layer took too long");
+  }
+  if ("sha256:" + packed.hex() != layer.digest) return damaged(layer.digest);
+
+  CheckedLayer out{.blob = std::move(blob), .gzip = layer.gzip};
+  FB_TRY_ASSIGN(const std::string begin, out.blob.read(0, wire::kCompressionMagic));
+  const auto kind = wire::recognise_compression(begin);
+  if (kind != (layer.gzip ? wire::Compression::gzip : wire::Compression::none))
+    return fail(Code::invalid, "a layer is compressed in another way than its type says");
+  Inspector inspector(limits, out);
+  wire::Decompressor decompressor(
+      [&inspector](std::string_view bytes) { return inspector.feed(bytes); });
+  for (std::uint64_t at = 0; at < out.blob.size;) {
+    FB_TRY_ASSIGN(const std::string bytes, out.blob.read(at, kPiece));
+    FB_TRY(decompressor.feed(bytes));
+    at += bytes.size();
+    if (deadline.passed()) return fail(Code::timeout, "reading a layer took too long");
+  }
+  FB_TRY(decompressor.finish());
+  if (const std::string content = inspector.diff_id(); content != layer.diff_id)
+    return fail(Code::corrupt,
+                "a layer holds something else than the image's configuration says: "
+                "not " +
+                    layer.diff_id + "; copy the image anew");
+  FB_TRY(inspector.finish());
+  return out;
+}
+
+// --------------------------------------------------------------------------------------- packing
+
+class LayerStream::Packer final : private wire::TarReader::Sink {
+ public:
+  explicit Packer(CheckedLayer layer) : layer_(std::move(layer)) {}
+
+  Result<std::string> next() {
+    for (; whiteout_ < layer_.whiteouts.size() && out_.size() < kOutput; ++whiteout_)
+      FB_TRY(add_whiteout(layer_.whiteouts[whiteout_]));
+    while (out_.size() < kOutput && !finished_) {
+      FB_TRY_ASSIGN(const std::string bytes, layer_.blob.read(at_, kPiece));
+      at_ += bytes.size();
+      if (!bytes.empty()) {
+        FB_TRY(decompressor_.feed(bytes));
+        continue;
+      }
+      FB_TRY(decompressor_.finish());
+      FB_TRY(reader_.finish());
+      wire::TarWriter::finish(out_);
+      finished_ = true;
+    }
+    return std::exchange(out_, {});
+  }
+
+ private:
+  Result<> add_whiteout(const std::string& path) {
+    FB_TRY(writer_.begin_entry({.path = path}, out_));
+    writer_.end_entry(out_);
+    return {};
+  }
+  Result<> on_entry(const wire::TarEntry& entry) override {
+    skipping_ = entry.type == wire::TarType::device || is_whiteout(entry.path);
+    if (skipping_) return {};
+    if (entry.path != "/") return writer_.begin_entry(entry, out_);
+    wire::TarEntry root = entry;
+    root.path = ".";
+    return writer_.begin_entry(root, out_);
+  }
+  Result<> on_data(std::string_view bytes) override {
+    if (!skipping_) out_ += bytes;
+    return {};
+  }
+  Result<> on_entry_end() override {
+    if (!skipping_) writer_.end_entry(out_);
+    return {};
+  }
+
+  CheckedLayer layer_;
+  std::size_t whiteout_ = 0;
+  std::uint64_t at_ = 0;  // in the blob
+  bool skipping_ = false;
+  bool finished_ = false;
+  std::string out_;
+  wire::TarWriter writer_;
+  wire::TarReader reader_{*this};
+  wire::Decompressor decompressor_{[this](std::string_view bytes) { return reader_.feed(bytes); }};
+};
+
+LayerStream::LayerStream(CheckedLayer layer)
+    : packer_(std::make_unique<Packer>(std::move(layer))) {}
+LayerStream::~LayerStream() = default;
+
+Result<std::string> LayerStream::next() {
+  return packer_->next();
+}
+
+}  // namespace firebreak::image
