@@ -187,7 +187,8 @@ class Server {
     FB_TRY_ASSIGN(layers_, image::LayerCache::open(config_.data_dir + "/layers"));
     FB_TRY_ASSIGN(control::BuildsConfig builds, builds_of(config_, disks, paths));
     builds_ = std::make_unique<control::Builds>(*services_, *images_, supervisor_->egress(),
-                                                *layers_, pool_, std::move(builds));
+                                                supervisor_->capacity(), *layers_, pool_,
+                                                std::move(builds));
     return {};
   }
 

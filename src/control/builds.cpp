@@ -101,11 +101,12 @@ std::string snapshot_key(const core::TenantId& tenant, const BuildRequest& reque
 
 }  // namespace
 
-Builds::Builds(Services& services, Images& images, Egress& egress, image::LayerCache& cache,
-               net::asio::thread_pool& pool, BuildsConfig config)
+Builds::Builds(Services& services, Images& images, Egress& egress, Capacity& capacity,
+               image::LayerCache& cache, net::asio::thread_pool& pool, BuildsConfig config)
     : services_(services),
       images_(images),
       egress_(egress),
+      capacity_(capacity),
       cache_(cache),
       pool_(pool),
       config_(std::move(config)),
@@ -223,7 +224,9 @@ net::Task<void> Builds::run(ActivePtr active) {
       FB_TRY(store.update_version(made.version));
       return store.update_build(made.build);
     });
-    snapshot = co_await build(active, deadline);
+    auto room = co_await wait_for_room(active, deadline);
+    snapshot = room ? co_await build(active, deadline)
+                    : Result<std::string>(std::unexpected(room.error()));
   }
   if (!snapshot) {
     Error error = snapshot.error();
@@ -249,13 +252,28 @@ net::Task<void> Builds::run(ActivePtr active) {
   log_.changed().notify();
 }
 
+net::Task<Result<>> Builds::wait_for_room(ActivePtr active, Deadline deadline) {
+  FB_CO_TRY_ASSIGN(const core::SizeClass size, core::size_for(active->request.memory_mib));
+  for (bool told = false; !active->cancelled; told = true) {
+    auto room = co_await capacity_.admit(size, deadline);
+    if (room || room.error().code != Code::unavailable || deadline.passed()) co_return room;
+    if (!told) say(*active, "waiting: " + room.error().message);
+    (void)co_await services_.changed.wait(deadline.earlier(Deadline::in(std::chrono::seconds(2))));
+  }
+  co_return fail(Code::conflict, "the build was cancelled");
+}
+
 image::BuildMachineSpec Builds::machine_spec(const ActivePtr& active) {
   const auto size = core::size_for(active->request.memory_mib);
+  // As much as it was promised: what a build uses is not looked at.
+  const core::HostUse use{.resident_mib = size->memory_mib,
+                          .baseline_mib = size->memory_mib,
+                          .baseline_millicpu = size->baseline_millicpu};
   return {.size = {.vcpus = size->peak_vcpus, .memory_mib = size->peak_memory_mib},
           .network = services_.networks != nullptr && active->egress != core::kNoEgress,
           .starting =
-              [this, active](std::string id) {
-                active->machines.insert(id);
+              [this, active, use](std::string id) {
+                if (active->machines.insert(id).second) services_.builds += use;
                 images_.building().insert(id);
               },
           .started = [this, active](std::string id) -> net::Task<Result<>> {
@@ -263,9 +281,9 @@ image::BuildMachineSpec Builds::machine_spec(const ActivePtr& active) {
             co_return co_await egress_.admit_build(active->tenant.id, id, active->egress,
                                                    Deadline::in(std::chrono::seconds(30)));
           },
-          .ended = [this, active](std::string id) -> net::Task<void> {
+          .ended = [this, active, use](std::string id) -> net::Task<void> {
             co_await egress_.dismiss_build(id);
-            active->machines.erase(id);
+            if (active->machines.erase(id) != 0) services_.builds -= use;
             images_.building().erase(id);
           }};
 }

@@ -10,6 +10,7 @@
 
 #include "control/base_finder.h"
 #include "control/build_log.h"
+#include "control/capacity.h"
 #include "control/egress.h"
 #include "control/images.h"
 #include "image/layer_cache.h"
@@ -57,8 +58,8 @@ struct BuildsConfig {
 class Builds {
  public:
   // `pool` does what blocks.
-  Builds(Services& services, Images& images, Egress& egress, image::LayerCache& cache,
-         net::asio::thread_pool& pool, BuildsConfig config);
+  Builds(Services& services, Images& images, Egress& egress, Capacity& capacity,
+         image::LayerCache& cache, net::asio::thread_pool& pool, BuildsConfig config);
   Builds(const Builds&) = delete;
   Builds& operator=(const Builds&) = delete;
   ~Builds() = default;
@@ -103,6 +104,8 @@ class Builds {
                                BuildRequest::Context context,
                                std::optional<RegistryAccess> registry, Deadline deadline);
   net::Task<void> run(ActivePtr active);
+  // Until the host has room for its machine.
+  net::Task<Result<>> wait_for_room(ActivePtr active, Deadline deadline);
   // The name of the snapshot.
   net::Task<Result<std::string>> build(ActivePtr active, Deadline deadline);
   net::Task<Result<std::string>> take_snapshot(ActivePtr active, const image::BuiltDisk& built,
@@ -117,6 +120,7 @@ class Builds {
   Services& services_;
   Images& images_;
   Egress& egress_;
+  Capacity& capacity_;
   image::LayerCache& cache_;
   net::asio::thread_pool& pool_;
   BuildsConfig config_;

@@ -17,7 +17,7 @@ bool has_process(core::MicrovmState state) {
 }  // namespace
 
 core::HostUse Capacity::use() const {
-  core::HostUse use;
+  core::HostUse use = services_.builds;
   for (const LivePtr& vm : registry_.all()) {
     if (!has_process(vm->record.state)) continue;
     use.baseline_mib += vm->size.memory_mib;

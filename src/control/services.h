@@ -52,6 +52,7 @@ struct Services {
   egress::Networks* networks = nullptr;  // none: this host has none for microVMs
   KeyRing* keys = nullptr;               // none: guests get no credentials
   net::Broadcast changed;                // some microVM has another state
+  core::HostUse builds;                  // of the machines that build images
   int foreground = 0;                    // launches and resumes under way: the pool waits for them
 
   void reach(std::string_view point) const {

@@ -102,6 +102,7 @@ class Supervisor {
   net::Broadcast& changed() { return services_.changed; }
   WarmPool& pool() { return pool_; }
   const Capacity& capacity() const { return capacity_; }
+  Capacity& capacity() { return capacity_; }
   const Registry& registry() const { return registry_; }
   Services& services() { return services_; }
 

@@ -22,6 +22,19 @@ struct HostUse {
   std::uint64_t resident_mib = 0;  // really used: bases + private memory of running and parked
   std::uint64_t baseline_mib = 0;  // promised to running microVMs
   std::uint64_t baseline_millicpu = 0;
+
+  HostUse& operator+=(const HostUse& more) {
+    resident_mib += more.resident_mib;
+    baseline_mib += more.baseline_mib;
+    baseline_millicpu += more.baseline_millicpu;
+    return *this;
+  }
+  HostUse& operator-=(const HostUse& less) {
+    resident_mib -= less.resident_mib;
+    baseline_mib -= less.baseline_mib;
+    baseline_millicpu -= less.baseline_millicpu;
+    return *this;
+  }
 };
 
 // What one more microVM is expected to need at once; it grows later.

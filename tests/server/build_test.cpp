@@ -334,5 +334,17 @@ TEST(BuildAndServer, ABuildMayNotTakeLongerThanItsLimit) {
   EXPECT_EQ(report.text_of("ok"), "true") << report.text;
 }
 
+TEST(BuildAndServer, ABuildWaitsUntilTheHostHasMemoryForIt) {
+  ServerProcess server;
+  server.set_options({"--python-image=0", "--networks=0", "--pool-least=0", "--build-seconds=5",
+                      "--memory-mib=90"});
+  ASSERT_TRUE(server.start()) << server.log();
+  const Context context("FROM firebreak/debian:12\nRUN true\n");
+  const auto late = server.cli({"image", "build", "late", context.path()});
+  EXPECT_EQ(late.status, 1);
+  EXPECT_THAT(late.err,
+              AllOf(HasSubstr("waiting: the host has no memory left"), Not(HasSubstr("[2/2]"))));
+}
+
 }  // namespace
 }  // namespace firebreak::testing_support
