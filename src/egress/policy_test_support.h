@@ -55,7 +55,11 @@ class Draw {
     const Wiring wiring = TestNamespace::wiring();
     out.destination = address();
     if (chance(50)) out.destination = core::parse_address(one(global_addresses())).value();
-    if (const auto all = pins.all(); !all.empty() && chance(30)) out.destination = one(all).address;
+    bool tls = false;
+    if (const auto all = pins.all(); !all.empty() && chance(30)) {
+      out.destination = one(all).address;
+      tls = chance(40);
+    }
     const bool v6 = out.destination.v6;
     out.source = v6 ? *wiring.guest6 : wiring.guest4;
     out.source_mac = wiring.guest_mac;
@@ -63,6 +67,10 @@ class Draw {
     out.protocol = one(std::vector<std::uint8_t>{core::kTcp, core::kTcp, core::kTcp, core::kUdp,
                                                  core::kUdp, v6 ? core::kIcmp6 : core::kIcmp, 253});
     out.port = one(ports());
+    if (tls) {
+      out.protocol = core::kTcp;
+      out.port = core::kCheckedPort;
+    }
     out.source_port = next_source_port_++;
     if (next_source_port_ == 0) next_source_port_ = 1024;
     out.payload = out.protocol == 253 ? below(2) * 3 : 24;
