@@ -210,7 +210,8 @@ Result<OciImage> make_oci_image(const OciManifest& manifest, std::string_view co
     if (!is_digest(read.diff_ids[i]))
       return fail(Code::invalid, shown(read.diff_ids[i]) + " is not a digest of the kind sha256");
     FB_TRY_ASSIGN(const bool gzip, is_gzip(layer));
-    if (layer.size > kMaxLayerBytes || (bytes += layer.size) > kMaxImageBytes)
+    bytes += std::min(layer.size, kMaxImageBytes);
+    if (layer.size > kMaxLayerBytes || bytes > kMaxImageBytes)
       return fail(Code::exhausted, "the image is larger than can be taken: a layer has at most " +
                                        std::to_string(kMaxLayerBytes) + " bytes, all of them " +
                                        std::to_string(kMaxImageBytes));

@@ -46,7 +46,7 @@ def hard(name, target):
 
 def layers():
     busybox = pathlib.Path("/bin/busybox").read_bytes()
-    tools = ["sh", "cat", "find", "stat", "sort", "ls", "sleep", "echo", "test", "id", "readlink"]
+    tools = ["sh", "cat", "find", "stat", "sort", "ls", "sleep", "echo", "test", "id", "pwd", "readlink"]
     below = tar([
         directory("./", 0o711), directory("bin"), ("bin/busybox", {"data": busybox, "mode": 0o755}),
         *[link("bin/" + name, "busybox") for name in tools],
