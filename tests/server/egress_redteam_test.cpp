@@ -327,7 +327,7 @@ TEST_F(EgressRedTeam, NoPolicyOpensTheHostItsNeighboursOrMetadata) {
 
 // Two sites at one address, of which a policy means one.
 TEST_F(EgressRedTeam, TlsAsksOnlyForNamesThatMayBeReached) {
-  constexpr const char* kSite = "203.0.113.10";
+  static constexpr const char* kSite = "203.0.113.10";
   const std::string rules = R"("rules":[{"action":"allow","domain":"allowed.example"}])";
   set_policy("unchecked", "{" + rules + "}");
   set_policy("checked", R"({"sniCheck":true,)" + rules + "}");
