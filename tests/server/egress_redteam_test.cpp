@@ -356,7 +356,7 @@ TEST_F(EgressRedTeam, TlsAsksOnlyForNamesThatMayBeReached) {
                             json::object{{"to", "2001:db8:2::10"}, {"name", "allowed.example"}},
                             with(asks("allowed.example"), {{"path", "/bytes/3000000"}})};
   const auto works = ElementsAre("ok I am 203.0.113.10 as allowed.example",
-                                 "ok I am 203.0.113.10 as allowed.example",
+                                 "ok I am 203.0.113.10 as Allowed.Example",
                                  "ok I am 2001:db8:2::10 as allowed.example", "ok 3000000");
   EXPECT_THAT(hostile(id, "tls", allowed), works);
   EXPECT_THAT(probe(id, {"tcp allowed.example 80"}), ElementsAre(StartsWith("ok I am")));
