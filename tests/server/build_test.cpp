@@ -342,8 +342,8 @@ TEST(BuildAndServer, ABuildWaitsUntilTheHostHasMemoryForIt) {
   const Context context("FROM firebreak/debian:12\nRUN true\n");
   const auto late = server.cli({"image", "build", "late", context.path()});
   EXPECT_EQ(late.status, 1);
-  EXPECT_THAT(late.err,
-              AllOf(HasSubstr("waiting: the host has no memory left"), Not(HasSubstr("[2/2]"))));
+  EXPECT_THAT(late.err, AllOf(HasSubstr("waiting: the host has promised all its memory"),
+                              Not(HasSubstr("[2/2]"))));
 }
 
 }  // namespace
