@@ -121,7 +121,11 @@ int finish(Report& report, const Result<>& measured) {
 int main_of_bench(const Options& options) {
   Report report;
   Result<> measured;
-  if (options.only == "endpoint") {
+  if (options.only == "api") {
+    measured = bench_api(report, options.quick ? 5 : 20, options.quick ? 0 : 100);
+  } else if (options.only == "builds") {
+    measured = bench_builds(report, options.quick ? 1 : 5);
+  } else if (options.only == "endpoint") {
     measured = bench_endpoint(report, options.quick ? 5 : 20);
   } else if (options.only == "proxy") {
     measured = bench_proxy(report, options.quick ? 5000 : 50000);
@@ -143,7 +147,8 @@ bool parse(std::span<char*> words, Options& options) {
       return false;
     }
   }
-  return options.only.empty() || options.only == "endpoint" || options.only == "proxy";
+  return options.only.empty() || options.only == "api" || options.only == "builds" ||
+         options.only == "endpoint" || options.only == "proxy";
 }
 
 }  // namespace
@@ -152,7 +157,8 @@ bool parse(std::span<char*> words, Options& options) {
 int main(int argc, char** argv) {
   firebreak::bench::Options options;
   if (!firebreak::bench::parse(std::span(argv + 1, static_cast<std::size_t>(argc - 1)), options)) {
-    std::cerr << "usage: firebreak-bench [--quick] [--only endpoint|proxy]   --quick: only launch, "
+    std::cerr << "usage: firebreak-bench [--quick] [--only api|builds|endpoint|proxy]   --quick: "
+                 "only launch, "
                  "suspend, resume, exec at 256 MiB, and few of each\n";
     return 2;
   }

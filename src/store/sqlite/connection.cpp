@@ -202,7 +202,8 @@ std::unexpected<Error> Connection::error(int rc) const {
 // SQLite would do this with the next commit that is to last.
 Result<> Connection::sync() {
   sqlite3_file* log = nullptr;
-  const int found = sqlite3_file_control(handle_, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+  const int found =
+      sqlite3_file_control(handle_, "main", SQLITE_FCNTL_JOURNAL_POINTER, static_cast<void*>(&log));
   if (found != SQLITE_OK) return error(found);
   if (log == nullptr || log->pMethods == nullptr) return {};  // nothing was written yet
   const int synced = log->pMethods->xSync(log, SQLITE_SYNC_NORMAL);
