@@ -102,7 +102,7 @@ Result<std::string> disk_with_mirrors(const std::string& disk, const Mirrors& mi
   if (ec) return fail(Code::not_found, "there is no base disk " + disk);
   const std::string key = wire::sha256_hex(real + '\0' + mirrors.apt + '\0' + mirrors.apt_security +
                                            '\0' + mirrors.pip);
-  const std::string copy = directory + "/" + key.substr(0, 16) + ".ext4";
+  std::string copy = directory + "/" + key.substr(0, 16) + ".ext4";
   if (std::filesystem::exists(copy)) return copy;
   const std::string making = copy + ".making";
   FB_TRY(machine::run_tool({"/bin/cp", "--sparse=always", "--reflink=auto", real, making},
