@@ -12,6 +12,7 @@
 #include "bench/api_bench.h"
 #include "bench/build_bench.h"
 #include "bench/commands.h"
+#include "bench/egress_bench.h"
 #include "bench/endpoint_bench.h"
 #include "bench/engine_bench.h"
 #include "bench/peers_bench.h"
@@ -62,6 +63,7 @@ Task<Result<>> measure(Report& report, bool quick) {
   FB_CO_TRY(co_await bench_exec(report, snapshot, quick ? 5 : 30));
   FB_CO_TRY(bench_api(report, quick ? 5 : 20, quick ? 0 : 100));
   FB_CO_TRY(bench_builds(report, quick ? 1 : 5));
+  FB_CO_TRY(bench_egress(report, quick ? 2 : 10));
   FB_CO_TRY(bench_endpoint(report, quick ? 5 : 20));
   FB_CO_TRY(bench_proxy(report, quick ? 5000 : 50000));
   if (quick) co_return Result<>();
@@ -125,6 +127,8 @@ int main_of_bench(const Options& options) {
     measured = bench_api(report, options.quick ? 5 : 20, options.quick ? 0 : 100);
   } else if (options.only == "builds") {
     measured = bench_builds(report, options.quick ? 1 : 5);
+  } else if (options.only == "egress") {
+    measured = bench_egress(report, options.quick ? 2 : 10);
   } else if (options.only == "endpoint") {
     measured = bench_endpoint(report, options.quick ? 5 : 20);
   } else if (options.only == "proxy") {
@@ -148,7 +152,7 @@ bool parse(std::span<char*> words, Options& options) {
     }
   }
   return options.only.empty() || options.only == "api" || options.only == "builds" ||
-         options.only == "endpoint" || options.only == "proxy";
+         options.only == "egress" || options.only == "endpoint" || options.only == "proxy";
 }
 
 }  // namespace
@@ -157,9 +161,10 @@ bool parse(std::span<char*> words, Options& options) {
 int main(int argc, char** argv) {
   firebreak::bench::Options options;
   if (!firebreak::bench::parse(std::span(argv + 1, static_cast<std::size_t>(argc - 1)), options)) {
-    std::cerr << "usage: firebreak-bench [--quick] [--only api|builds|endpoint|proxy]   --quick: "
-                 "only launch, "
-                 "suspend, resume, exec at 256 MiB, and few of each\n";
+    std::cerr
+        << "usage: firebreak-bench [--quick] [--only api|builds|egress|endpoint|proxy]   --quick: "
+           "only launch, "
+           "suspend, resume, exec at 256 MiB, and few of each\n";
     return 2;
   }
   return firebreak::bench::main_of_bench(options);
