@@ -86,7 +86,7 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
          "Name endpoints {endpointId}.DOMAIN; DNS must lead *.DOMAIN here");
   option("endpoint-limits", config.endpoint_limits,
          "Limit requests and bandwidth of each endpoint by the microVM's size");
-  option("guest-dir", config.guest_dir, "Holds vmlinux, initramfs.cpio and base.ext4");
+  option("guest-dir", config.guest_dir, "Holds vmlinux, initramfs.cpio and the disks of the bases");
   option("log-format", config.log_format, "text or json")->check(CLI::IsMember({"text", "json"}));
   option("log-level", config.log_level, "debug, info, warn or error")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}));

@@ -20,7 +20,7 @@ namespace firebreak::guest {
 class RootTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "needs root: owners are changed";
+    ASSERT_EQ(::geteuid(), 0U) << "needs root: owners are changed";
     top_ = std::filesystem::temp_directory_path() / ("fb-guest-" + sys::random_hex(6));
     root_ = top_ + "/root";
     ASSERT_TRUE(sys::mkdirs(root_, 0755));

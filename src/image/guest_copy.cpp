@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "image/tar_repacker.h"
 #include "wire/path_pattern.h"
 
 namespace firebreak::image {
@@ -28,46 +29,25 @@ wire::TarEntry to_tar(const ContextEntry& entry, std::string path, const ModeAnd
   return out;
 }
 
-// Reads what a guest packed and packs it anew, under other names.
-class Repacker final : public wire::TarReader::Sink {
+// What a guest packed, under other names.
+class Repacker final : public TarRepacker {
  public:
   Repacker(std::string rename, std::optional<FileMode> mode, wire::IgnoreRules excludes)
       : rename_(std::move(rename)), mode_(std::move(mode)), excludes_(std::move(excludes)) {}
 
-  Result<> feed(std::string_view bytes) { return reader_.feed(bytes); }
-  Result<> finish() {
-    FB_TRY(reader_.finish());
-    wire::TarWriter::finish(out_);
-    return {};
-  }
-  std::string take() { return std::exchange(out_, {}); }
-
  private:
-  Result<> on_entry(const wire::TarEntry& entry) override {
-    skipping_ = excludes_.excludes(wire::clean_path(entry.path));
-    if (skipping_) return {};
+  std::optional<wire::TarEntry> entry_for(const wire::TarEntry& entry) override {
+    if (excludes_.excludes(wire::clean_path(entry.path))) return std::nullopt;
     wire::TarEntry as = entry;
     if (!rename_.empty()) as.path = rename_;
     if (mode_ && entry.type != wire::TarType::symlink && entry.type != wire::TarType::hardlink)
       as.mode = mode_->apply(as.mode, entry.type == wire::TarType::dir);
-    return writer_.begin_entry(as, out_);
-  }
-  Result<> on_data(std::string_view bytes) override {
-    if (!skipping_) out_ += bytes;
-    return {};
-  }
-  Result<> on_entry_end() override {
-    if (!skipping_) writer_.end_entry(out_);
-    return {};
+    return as;
   }
 
   std::string rename_;
   std::optional<FileMode> mode_;
   wire::IgnoreRules excludes_;
-  wire::TarReader reader_{*this};
-  wire::TarWriter writer_;
-  bool skipping_ = false;
-  std::string out_;
 };
 
 // Names in a directory of the guest.

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "image/tar_repacker.h"
 #include "machine/hash.h"
 #include "wire/decompress.h"
-#include "wire/tar.h"
 
 namespace firebreak::image {
 namespace {
@@ -118,14 +118,14 @@ Result<CheckedLayer> check_layer(FileSpan blob, const OciLayer& layer, const Lay
 
 // --------------------------------------------------------------------------------------- packing
 
-class LayerStream::Packer final : private wire::TarReader::Sink {
+class LayerStream::Packer final : private TarRepacker {
  public:
   explicit Packer(CheckedLayer layer) : layer_(std::move(layer)) {}
 
   Result<std::string> next() {
-    for (; whiteout_ < layer_.whiteouts.size() && out_.size() < kOutput; ++whiteout_)
-      FB_TRY(add_whiteout(layer_.whiteouts[whiteout_]));
-    while (out_.size() < kOutput && !finished_) {
+    for (; whiteout_ < layer_.whiteouts.size() && ready() < kOutput; ++whiteout_)
+      FB_TRY(add_empty({.path = layer_.whiteouts[whiteout_]}));
+    while (ready() < kOutput && !finished_) {
       FB_TRY_ASSIGN(const std::string bytes, layer_.blob.read(at_, kPiece));
       at_ += bytes.size();
       if (!bytes.empty()) {
@@ -133,45 +133,25 @@ class LayerStream::Packer final : private wire::TarReader::Sink {
         continue;
       }
       FB_TRY(decompressor_.finish());
-      FB_TRY(reader_.finish());
-      wire::TarWriter::finish(out_);
+      FB_TRY(finish());
       finished_ = true;
     }
-    return std::exchange(out_, {});
+    return take();
   }
 
  private:
-  Result<> add_whiteout(const std::string& path) {
-    FB_TRY(writer_.begin_entry({.path = path}, out_));
-    writer_.end_entry(out_);
-    return {};
-  }
-  Result<> on_entry(const wire::TarEntry& entry) override {
-    skipping_ = entry.type == wire::TarType::device || is_whiteout(entry.path);
-    if (skipping_) return {};
-    if (entry.path != "/") return writer_.begin_entry(entry, out_);
-    wire::TarEntry root = entry;
-    root.path = ".";
-    return writer_.begin_entry(root, out_);
-  }
-  Result<> on_data(std::string_view bytes) override {
-    if (!skipping_) out_ += bytes;
-    return {};
-  }
-  Result<> on_entry_end() override {
-    if (!skipping_) writer_.end_entry(out_);
-    return {};
+  std::optional<wire::TarEntry> entry_for(const wire::TarEntry& entry) override {
+    if (entry.type == wire::TarType::device || is_whiteout(entry.path)) return std::nullopt;
+    wire::TarEntry as = entry;
+    if (as.path == "/") as.path = ".";
+    return as;
   }
 
   CheckedLayer layer_;
   std::size_t whiteout_ = 0;
   std::uint64_t at_ = 0;  // in the blob
-  bool skipping_ = false;
   bool finished_ = false;
-  std::string out_;
-  wire::TarWriter writer_;
-  wire::TarReader reader_{*this};
-  wire::Decompressor decompressor_{[this](std::string_view bytes) { return reader_.feed(bytes); }};
+  wire::Decompressor decompressor_{[this](std::string_view bytes) { return feed(bytes); }};
 };
 
 LayerStream::LayerStream(CheckedLayer layer)

@@ -17,7 +17,7 @@ constexpr uid_t kUid = 765432;
 class Unprivileged : public testing::Test {
  protected:
   void SetUp() override {
-    if (::geteuid() != 0) GTEST_SKIP() << "needs root: the uid is changed";
+    ASSERT_EQ(::geteuid(), 0U) << "needs root: the uid is changed";
     // Nobody else can enter it by its path.
     top_ = std::filesystem::temp_directory_path() / ("fb-unprivileged-" + sys::random_hex(6));
     ASSERT_TRUE(sys::mkdirs(top_ + "/dir", 0700));

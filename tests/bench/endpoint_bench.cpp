@@ -3,12 +3,10 @@
 #include <cstdlib>
 #include <thread>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-
 #include "net/http_client.h"
 #include "net/websocket.h"
 #include "server/server_process.h"
+#include "support/run_task.h"
 
 namespace firebreak::bench {
 namespace {
@@ -100,21 +98,11 @@ net::Task<Result<>> through_tunnel(const Guest& guest, Samples& samples, int cou
   co_return Result<>();
 }
 
-Result<> run(net::Task<Result<>> task) {
-  net::asio::io_context io(1);
-  Result<> outcome = fail(Code::internal, "not run");
-  net::asio::co_spawn(io, std::move(task), [&](const std::exception_ptr&, Result<> result) {
-    outcome = std::move(result);
-  });
-  io.run();
-  return outcome;
-}
-
 Result<> wait_app(const Guest& guest) {
   Result<> answered;
   for (int i = 0; i < 300; ++i) {
     Samples ignored;
-    answered = run(through_endpoint(guest, ignored, 1));
+    answered = testing_support::run_task(through_endpoint(guest, ignored, 1));
     if (answered) return answered;
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
@@ -139,8 +127,8 @@ Result<> bench_endpoint(Report& report, int count) {
 
   Samples direct;
   Samples through;
-  FB_TRY(run(through_tunnel(guest, direct, 20 * count)));
-  FB_TRY(run(through_endpoint(guest, through, 20 * count)));
+  FB_TRY(testing_support::run_task(through_tunnel(guest, direct, 20 * count)));
+  FB_TRY(testing_support::run_task(through_endpoint(guest, through, 20 * count)));
   report.time("endpoint_rtt_tunnel", direct);
   report.time("endpoint_rtt", through);
 
@@ -158,7 +146,7 @@ Result<> bench_endpoint(Report& report, int count) {
       FB_CO_TRY(co_await ask(asleep, *stream));
       co_return Result<>();
     };
-    FB_TRY(run(wake(guest)));
+    FB_TRY(testing_support::run_task(wake(guest)));
     const double all = timer.ms();
     const double resumed = resume_ms(server) - before;
     wakes.add(all);

@@ -2,14 +2,13 @@
 // memory stays as it was.
 #include <thread>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 #include <gtest/gtest.h>
 
 #include "base/sys.h"
 #include "base/text.h"
 #include "net/upstream.h"
 #include "server/server_process.h"
+#include "support/run_task.h"
 #include "wire/checksum.h"
 
 namespace firebreak::testing_support {
@@ -80,7 +79,7 @@ class EndpointBulk : public ::testing::Test {
                  json::object{{"argv", json::array{"python3", "-c", kApp}}});
     token_ = server_.call("POST", "/v1/microvms/" + id + "/tokens", json::object{{"ports", 8080}})
                  .text_of("token");
-    for (int i = 0; i < 300 && !run(download(1)); ++i)
+    for (int i = 0; i < 300 && !run_task(download(1)); ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
 
@@ -145,15 +144,6 @@ class EndpointBulk : public ::testing::Test {
     co_return fail(Code::corrupt, "the guest got " + answer + " instead of " + expected);
   }
 
-  Result<> run(net::Task<Result<>> task) {
-    net::asio::io_context io(1);
-    Result<> outcome = fail(Code::internal, "not run");
-    net::asio::co_spawn(io, std::move(task), [&](const std::exception_ptr&, Result<> result) {
-      outcome = std::move(result);
-    });
-    io.run();
-    return outcome;
-  }
   static Deadline deadline() { return Deadline::in(std::chrono::minutes(10)); }
 
   ServerProcess server_;
@@ -169,10 +159,10 @@ TEST_F(EndpointBulk, AGibibyteEachWayWithFlatMemory) {
   const auto seconds = [&began] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   };
-  const Result<> down = run(download(kBlocks));
+  const Result<> down = run_task(download(kBlocks));
   EXPECT_TRUE(down) << down.error().text();
   const double down_seconds = seconds();
-  const Result<> up = run(upload(kBlocks));
+  const Result<> up = run_task(upload(kBlocks));
   EXPECT_TRUE(up) << up.error().text();
   EXPECT_LT(most_, before + kMostGrowthKib);
   RecordProperty("down_mib_per_second", std::to_string(kBlocks / down_seconds));

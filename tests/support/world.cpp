@@ -41,11 +41,11 @@ World::World()
 }
 
 World::~World() {
-  for (auto& [name, snapshot] : snapshots_) {
-    const std::string directory = snapshot->directory();
-    snapshot.reset();
-    (void)machine::remove_snapshot(directory, in_seconds(5));
-  }
+  snapshots_.clear();
+  // Also those that a test made by itself: each that was loaded has a holder.
+  const std::string all = data_dir_ + "/snapshots";
+  for (const std::string& name : sys::list_dir(all).value_or(std::vector<std::string>{}))
+    (void)machine::remove_snapshot(all + "/" + name, in_seconds(5));
   engine_.reset();
   pool_.join();
   (void)machine::CgroupRoot(cgroup_root_).remove();
