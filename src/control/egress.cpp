@@ -100,10 +100,6 @@ net::Task<Result<>> Egress::check_choice(core::TenantId tenant, std::string name
   co_return Result<>();
 }
 
-bool Egress::has_network(const LiveMicrovm& vm) const {
-  return services_.networks != nullptr && vm.record.egress != core::kNoEgress;
-}
-
 net::Task<core::EgressStack> Egress::stack_for(const core::Microvm& microvm) {
   core::EgressStack stack{core::no_egress(), core::no_egress(), {}};
   auto tenant = co_await services_.db.run(
@@ -126,6 +122,15 @@ net::Task<Result<>> Egress::admit(LivePtr vm, Deadline deadline) {
   if (!has_network(*vm)) co_return Result<>();
   core::EgressStack stack = co_await stack_for(vm->record);
   co_return co_await services_.networks->admit(vm->record.id.str(), std::move(stack), deadline);
+}
+
+net::Task<void> Egress::leave_unused(LivePtr vm) {
+  const std::shared_ptr<machine::Machine> machine = vm->machine;
+  if (!machine || has_network(*vm)) co_return;
+  co_await dismiss(vm);
+  if (auto left = co_await machine->unplug_network(); !left)
+    services_.log.warn("an unused network stays",
+                       {{"id", vm->record.id.str()}, {"error", left.error().text()}});
 }
 
 net::Task<void> Egress::tell_guest(LivePtr vm) {

@@ -40,9 +40,15 @@ class Egress {
   net::Task<Result<>> check_choice(core::TenantId tenant, std::string name);
 
   // Whether it has a card with something behind it.
-  bool has_network(const LiveMicrovm& vm) const;
+  bool has_network(const LiveMicrovm& vm) const { return gives_network(vm.record.egress); }
+  bool gives_network(std::string_view policy) const {
+    return services_.networks != nullptr && policy != core::kNoEgress;
+  }
   // Its policy decides from now on. Never fails open.
   net::Task<Result<>> admit(LivePtr vm, Deadline deadline);
+  // A clone of the pool has something behind its card: a microVM without a network lets it go. Not
+  // before it runs: the tenant does not have the card, and nothing passes that nobody admitted.
+  net::Task<void> leave_unused(LivePtr vm);
   // Lets the guest know of denials that it does not know of yet.
   net::Task<void> tell_guest(LivePtr vm);
   // Its machine goes; its counters stay.

@@ -150,8 +150,7 @@ net::Task<Result<>> Lifecycle::bring_up(LivePtr vm, std::shared_ptr<machine::Mac
     // Limits after the wake would come too late for a guest that runs away, but they must not cost
     // the launch either: writing two small files is both.
     FB_CO_TRY(vm->machine->set_limits(host_limits(vm->size)));
-    Result<> up = egress_.has_network(*vm) ? co_await egress_.admit(vm, deadline)
-                                           : co_await vm->machine->unplug_network();
+    Result<> up = co_await egress_.admit(vm, deadline);
     if (up) up = co_await vm->machine->unpark(identity_of(*vm), deadline);
     if (up) {
       observe(vm->machine->phases(), "unpark");
@@ -211,6 +210,7 @@ net::Task<void> Lifecycle::launch(LivePtr vm, std::shared_ptr<machine::Machine> 
     co_return;
   }
   services_.metrics.observe_ms("firebreak_launch_seconds", "", ms_since(began));
+  co_await egress_.leave_unused(vm);
 }
 
 net::Task<void> Lifecycle::launch_fork(LivePtr vm) {

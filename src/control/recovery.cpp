@@ -143,6 +143,7 @@ class Recovery {
       services_.log.error("no network after the restart",
                           {{"id", vm->record.id.str()}, {"error", admitted.error().text()}});
     }
+    co_await lifecycle_.egress().leave_unused(vm);
     const core::Time now = services_.clock.now();
     vm->activity = {};
     vm->activity.saw_traffic(now);

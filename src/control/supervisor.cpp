@@ -178,9 +178,9 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   if (!request.role.empty()) FB_CO_TRY(lifecycle_.roles().require(tenant.id, request.role));
   FB_CO_TRY(co_await capacity_.admit(chosen.size, deadline));
 
-  auto clone = pool_.take(chosen.version, chosen.size);
+  auto clone = pool_.take(chosen.version, chosen.size, lifecycle_.egress().gives_network(egress));
   core::Microvm microvm;
-  microvm.id = clone ? core::MicrovmId(clone->id()) : core::new_microvm_id();
+  microvm.id = clone ? core::MicrovmId(clone->machine->id()) : core::new_microvm_id();
   microvm.tenant = tenant.id;
   microvm.endpoint = core::EndpointId(core::new_uuid());
   microvm.image = chosen.image.id;
@@ -204,7 +204,7 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
         return store.create_microvm(microvm, tenant.limits, store::Durability::later);
       });
   if (!created || !created->created) {
-    if (clone) pool_.give_back(chosen.version, std::move(clone));
+    if (clone) pool_.give_back(chosen.version, *std::move(clone));
     if (!created) co_return std::unexpected(created.error());
     co_return created->microvm;
   }
@@ -213,7 +213,7 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
                                           chosen.size);
   registry_.add(vm);
   const core::Microvm record = vm->record;
-  spawn(lifecycle_.launch(vm, std::move(clone)));
+  spawn(lifecycle_.launch(vm, clone ? std::move(clone->machine) : nullptr));
   // While it starts.
   const auto kept = co_await services_.db.run([](store::Store& store) { return store.sync(); });
   if (!kept) {

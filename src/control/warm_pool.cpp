@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "control/lifecycle.h"
+#include "egress/networks.h"
 
 namespace firebreak::control {
 namespace {
@@ -10,6 +11,7 @@ namespace {
 constexpr auto kMakeDeadline = std::chrono::seconds(120);
 constexpr auto kEndDeadline = std::chrono::seconds(20);
 constexpr core::Seconds kForgetAfter{3600};
+constexpr std::uint32_t kRowWithoutNetwork = 3;
 // While it is made, a clone gets the CPU that nobody else wants.
 constexpr machine::HostLimits kBackground{.memory_bytes = 0, .cpu_weight = 1, .cpu_percent = 0};
 
@@ -24,26 +26,34 @@ void WarmPool::keep(const core::ImageVersion& version, const core::SizeClass& si
   wanted_.notify();
 }
 
-std::shared_ptr<machine::Machine> WarmPool::take(const core::ImageVersion& version,
-                                                 const core::SizeClass& size) {
+std::optional<WarmPool::Clone> WarmPool::take(const core::ImageVersion& version,
+                                              const core::SizeClass& size, bool network) {
   keep(version, size, false);
   Kept& kept = kept_[key(version)];
   const core::Time now = services_.clock.now();
   kept.demand.launched(now);
   kept.last_launch = now;
-  if (kept.clones.empty()) return nullptr;
-  auto clone = std::move(kept.clones.front().machine);
-  kept.clones.pop_front();
+  kept.without_network = network ? 0 : kept.without_network + 1;
+  auto best = kept.clones.end();
+  for (auto at = kept.clones.begin(); at != kept.clones.end(); ++at) {
+    if (at->network == network) {
+      best = at;
+      break;
+    }
+    if (at->network && best == kept.clones.end()) best = at;
+  }
+  if (best == kept.clones.end()) return std::nullopt;
+  Clone clone = std::move(*best);
+  kept.clones.erase(best);
   note_size();
   return clone;
 }
 
-void WarmPool::give_back(const core::ImageVersion& version,
-                         std::shared_ptr<machine::Machine> clone) {
+void WarmPool::give_back(const core::ImageVersion& version, Clone clone) {
   // keep() was called by the take() before; a drop meanwhile only means that it is not refilled.
   auto [at, added] = kept_.try_emplace(key(version));
   if (added) at->second.version = version;
-  at->second.clones.push_front({std::move(clone), services_.clock.now()});
+  at->second.clones.push_front(std::move(clone));
   note_size();
 }
 
@@ -53,7 +63,7 @@ net::Task<void> WarmPool::drop(const core::ImageVersion& version) {
   std::deque<Clone> clones = std::move(at->second.clones);
   kept_.erase(at);
   note_size();
-  for (Clone& clone : clones) (void)co_await clone.machine->terminate(Deadline::in(kEndDeadline));
+  for (Clone& clone : clones) co_await discard(std::move(clone.machine));
 }
 
 void WarmPool::note_size() {
@@ -90,28 +100,46 @@ net::Task<void> WarmPool::evict(std::string id) {
     auto machine = std::move(at->machine);
     kept.clones.erase(at);
     note_size();
-    (void)co_await machine->terminate(Deadline::in(kEndDeadline));
+    co_await discard(std::move(machine));
     co_return;
   }
 }
 
-net::Task<Result<std::shared_ptr<machine::Machine>>> WarmPool::make(
-    const core::ImageVersion& version, std::string id) {
+// ------------------------------------------------------------------------------------ make, refill
+
+bool WarmPool::wants_network(const Kept& kept) const {
+  if (services_.networks == nullptr) return false;
+  if (kept.demand.empty()) return kept.version.egress != core::kNoEgress;
+  return kept.without_network < kRowWithoutNetwork;
+}
+
+net::Task<Result<>> WarmPool::ready(machine::Machine& machine, bool network, Deadline deadline) {
+  services_.reach("pool.restored");
+  if (network) FB_CO_TRY(co_await services_.networks->prepare(machine.id()));
+  FB_CO_TRY(co_await machine.rehearse(deadline));
+  FB_CO_TRY(co_await machine.park(deadline));
+  services_.reach("pool.parked");
+  co_return Result<>();
+}
+
+net::Task<Result<WarmPool::Clone>> WarmPool::make(const core::ImageVersion& version, std::string id,
+                                                  bool network) {
   const Deadline deadline = Deadline::in(kMakeDeadline);
   FB_CO_TRY_ASSIGN(auto snapshot, co_await services_.catalogue.load(version.snapshot, deadline));
-  const machine::LaunchSpec spec{
-      .id = id, .limits = kBackground, .network = services_.networks != nullptr};
+  const machine::LaunchSpec spec{.id = id, .limits = kBackground, .network = network};
   FB_CO_TRY_ASSIGN(std::shared_ptr<machine::Machine> machine,
                    co_await services_.engine.restore(snapshot, spec, deadline));
-  services_.reach("pool.restored");
-  auto ready = co_await machine->rehearse(deadline);
-  if (ready) ready = co_await machine->park(deadline);
-  if (!ready) {
-    (void)co_await machine->terminate(Deadline::in(kEndDeadline));
-    co_return std::unexpected(ready.error());
+  if (auto parked = co_await ready(*machine, network, deadline); !parked) {
+    co_await discard(std::move(machine));
+    co_return std::unexpected(parked.error());
   }
-  services_.reach("pool.parked");
-  co_return machine;
+  co_return Clone{std::move(machine), network, services_.clock.now()};
+}
+
+net::Task<void> WarmPool::discard(std::shared_ptr<machine::Machine> machine) {
+  const Deadline deadline = Deadline::in(kEndDeadline);
+  if (services_.networks != nullptr) co_await services_.networks->dismiss(machine->id(), deadline);
+  (void)co_await machine->terminate(deadline);
 }
 
 // Makes the clone that is missed most; false when nothing is missing.
@@ -131,16 +159,16 @@ net::Task<bool> WarmPool::refill_one() {
   if (most == nullptr) co_return false;
   const core::ImageVersion version = most->version;
   making_ = core::new_microvm_id().str();
-  auto made = co_await make(version, making_);
+  auto made = co_await make(version, making_, wants_network(*most));
   making_.clear();
   auto at = kept_.find(key(version));  // may have been dropped meanwhile
   if (at == kept_.end() || stopping_) {
-    if (made) (void)co_await (*made)->terminate(Deadline::in(kEndDeadline));
+    if (made) co_await discard(std::move(made->machine));
     co_return true;
   }
   if (made) {
     at->second.failures = 0;
-    at->second.clones.push_back({*std::move(made), services_.clock.now()});
+    at->second.clones.push_back(*std::move(made));
     note_size();
   } else {
     at->second.failures = std::min(at->second.failures + 1, 6);
@@ -150,22 +178,29 @@ net::Task<bool> WarmPool::refill_one() {
   co_return true;
 }
 
+std::optional<WarmPool::Clone> WarmPool::surplus() {
+  const core::Time now = services_.clock.now();
+  for (auto& [k, kept] : kept_) {
+    if (kept.clones.empty()) continue;
+    // Nobody launched it for long: its memory is worth more elsewhere.
+    const bool stale = !kept.pinned && kept.last_launch + kForgetAfter < now;
+    const std::uint32_t target = stale ? 0 : kept.demand.target(services_.options.pool, now);
+    auto extra = kept.clones.size() > target ? std::prev(kept.clones.end()) : kept.clones.end();
+    if (extra == kept.clones.end() && wants_network(kept))
+      extra = std::ranges::find(kept.clones, false, &Clone::network);
+    if (extra == kept.clones.end()) continue;
+    Clone clone = std::move(*extra);
+    kept.clones.erase(extra);
+    note_size();
+    return clone;
+  }
+  return std::nullopt;
+}
+
 net::Task<void> WarmPool::run() {
   running_ = true;
   while (!stopping_) {
-    const core::Time now = services_.clock.now();
-    // Nobody launched it for long: its memory is worth more elsewhere.
-    for (auto& [k, kept] : kept_) {
-      const bool stale = !kept.pinned && kept.last_launch + kForgetAfter < now;
-      const std::uint32_t target = stale ? 0 : kept.demand.target(services_.options.pool, now);
-      if (kept.clones.size() > target) {
-        auto extra = std::move(kept.clones.back().machine);
-        kept.clones.pop_back();
-        note_size();
-        (void)co_await extra->terminate(Deadline::in(kEndDeadline));
-        break;  // the map may have changed while we waited
-      }
-    }
+    if (auto extra = surplus()) co_await discard(std::move(extra->machine));
     const bool may = services_.foreground == 0 && paused_until_.passed();
     const bool worked = may && co_await refill_one();
     if (!worked)

@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -20,11 +21,17 @@ class WarmPool {
 
   // Keeps clones of this version from now on. `pinned`: also when nobody launches it.
   void keep(const core::ImageVersion& version, const core::SizeClass& size, bool pinned);
-  // A parked clone, or null. Counts as demand either way.
-  std::shared_ptr<machine::Machine> take(const core::ImageVersion& version,
-                                         const core::SizeClass& size);
+  struct Clone {
+    std::shared_ptr<machine::Machine> machine;
+    bool network = false;  // something is behind its card
+    core::Time since{};
+  };
+  // A parked clone that can have a network if that is wanted, or nothing. Counts as demand either
+  // way.
+  std::optional<Clone> take(const core::ImageVersion& version, const core::SizeClass& size,
+                            bool network);
   // A clone that was taken and not used after all.
-  void give_back(const core::ImageVersion& version, std::shared_ptr<machine::Machine> clone);
+  void give_back(const core::ImageVersion& version, Clone clone);
   // No more clones of it.
   net::Task<void> drop(const core::ImageVersion& version);
 
@@ -46,16 +53,13 @@ class WarmPool {
   void pause(std::chrono::seconds span) { paused_until_ = Deadline::in(span); }
 
  private:
-  struct Clone {
-    std::shared_ptr<machine::Machine> machine;
-    core::Time since{};
-  };
   struct Kept {
     core::ImageVersion version;
     core::SizeClass size;
     bool pinned = false;
     core::Demand demand;
     core::Time last_launch{};
+    std::uint32_t without_network = 0;  // launches in a row
     std::deque<Clone> clones;
     int failures = 0;
     core::Time retry_at{};
@@ -63,9 +67,15 @@ class WarmPool {
   using Key = std::pair<core::ImageId, std::uint32_t>;
   static Key key(const core::ImageVersion& version) { return {version.image, version.number}; }
 
+  // Whether the next clone of it gets a network. One with a network serves everybody; one without
+  // costs the host less and starts sooner, so an image that is only run without gets those.
+  bool wants_network(const Kept& kept) const;
+  // One clone too many, or one that cannot serve; nothing: all are well.
+  std::optional<Clone> surplus();
   net::Task<bool> refill_one();
-  net::Task<Result<std::shared_ptr<machine::Machine>>> make(const core::ImageVersion& version,
-                                                            std::string id);
+  net::Task<Result<>> ready(machine::Machine& machine, bool network, Deadline deadline);
+  net::Task<Result<Clone>> make(const core::ImageVersion& version, std::string id, bool network);
+  net::Task<void> discard(std::shared_ptr<machine::Machine> machine);
   void note_size();
 
   Services& services_;

@@ -17,6 +17,7 @@ struct PoolBounds {
 class Demand {
  public:
   void launched(Time now);
+  bool empty() const { return buckets_.empty(); }  // nobody launched lately
   // Launches of the busiest `kBurst` within the last `kMemory`, rounded up by one; at least
   // bounds.least, falling back to it when nobody launched for that long.
   std::uint32_t target(const PoolBounds& bounds, Time now);

@@ -80,6 +80,7 @@ struct Networks::Service {
   std::uint64_t told_denials = 0;  // as many the guest knows of
   std::unique_ptr<Resolver> resolver;
   std::unique_ptr<TlsGate> tls_gate;  // once a policy has wanted it
+  bool admitted = false;              // else nothing was ever let through, or told of
 };
 
 Networks::Networks(NetworksConfig config, net::asio::any_io_executor executor,
@@ -158,20 +159,30 @@ net::Task<Result<std::shared_ptr<Site>>> Networks::find_site(std::string id) {
 
 // ------------------------------------------------------------------------------------------ admit
 
-net::Task<Result<>> Networks::admit(std::string id, core::EgressStack stack, Deadline deadline) {
+net::Task<Result<std::shared_ptr<Networks::Service>>> Networks::service_of(std::string id) {
   FB_CO_TRY_ASSIGN(std::shared_ptr<Site> site, co_await find_site(id));
   std::shared_ptr<Service>& slot = services_[id];
-  if (!slot || slot->site != site) {
-    slot = std::make_shared<Service>(id, site, executor_);
-  }
-  const std::shared_ptr<Service> service = slot;
+  if (!slot || slot->site != site) slot = std::make_shared<Service>(id, site, executor_);
+  co_return slot;
+}
+
+net::Task<Result<>> Networks::prepare(std::string id) {
+  FB_CO_TRY_ASSIGN(const std::shared_ptr<Service> service, co_await service_of(std::move(id)));
+  if (!service->log) FB_CO_TRY(open_log(*service));
+  if (service->resolver) co_return Result<>();
+  co_return co_await serve(service);
+}
+
+net::Task<Result<>> Networks::admit(std::string id, core::EgressStack stack, Deadline deadline) {
+  FB_CO_TRY_ASSIGN(const std::shared_ptr<Service> service, co_await service_of(std::move(id)));
+  service->admitted = true;
   Result<> loaded = service->log ? Result<>() : open_log(*service);
   if (loaded && core::checks_server_names(stack) && !service->tls_gate)
     loaded = co_await open_tls_gate(service);
   if (loaded) loaded = co_await load(service, std::move(stack), deadline);
   if (loaded && !service->resolver) loaded = co_await serve(service);
   if (loaded) co_return loaded;
-  auto close = [&site]() { return site->firewall().drop_all(); };
+  auto close = [&service]() { return service->site->firewall().drop_all(); };
   (void)co_await net::run_blocking(pool_, close);
   co_return fail(loaded.error(), "the egress policy");
 }
@@ -293,6 +304,12 @@ net::Task<void> Networks::dismiss(std::string id, Deadline deadline) {
   services_.erase(at);
   // While servers can still hear of it.
   if (service->tls_gate) co_await service->tls_gate->close(deadline);
+  if (!service->admitted) {
+    if (service->resolver) co_await service->resolver->close(deadline);
+    service->log.reset();
+    (void)sys::remove_tree(directory(id));
+    co_return;
+  }
   auto count = [&]() -> Result<> {
     FB_TRY_ASSIGN(const Counters counters, service->site->firewall().counters());
     // Their bytes are told of when they end.

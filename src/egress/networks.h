@@ -40,6 +40,8 @@ class Networks final : public machine::CardBackend {
   Result<UniqueFd> plug(const std::string& id) override;
   Result<> unplug(const std::string& id) override;
 
+  // What admit() needs is made now; nothing passes, and no name is answered.
+  net::Task<Result<>> prepare(std::string id);
   // From now on this stack decides; `stack.off_limits` is filled in here. Connections that it does
   // not allow are cut. Fails closed: after an error nothing passes.
   net::Task<Result<>> admit(std::string id, core::EgressStack stack, Deadline deadline);
@@ -68,6 +70,7 @@ class Networks final : public machine::CardBackend {
     return directory(id) + "/counters.json";
   }
   net::Task<Result<std::shared_ptr<Site>>> find_site(std::string id);
+  net::Task<Result<std::shared_ptr<Service>>> service_of(std::string id);
   // The host and other microVMs.
   Result<> add_off_limits(core::EgressStack& stack);
   Result<> open_log(Service& service);

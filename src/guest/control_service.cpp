@@ -276,13 +276,15 @@ Result<json::object> ControlService::rehearse(const json::object& body) {
   if (!tenant_ || !tenant_->freezer || state_.phase() != Phase::frozen)
     return fail(Code::conflict, "the tenant is not frozen");
   // Twice, with a name of another length first: files then grow as well as shrink, and everything
-  // is again what it was.
+  // is again what it was. But for the network card: where it is wanted it goes out and comes in,
+  // and stays with the tenant, who sees it at the wake or, if that takes it away, never.
   const std::string name = identity_->hostname();
   const std::string other = name.size() > 1 ? name.substr(1) : name + name;
   for (const std::string& hostname : {other, name}) {
     FB_TRY(tenant_->shadow->freeze(Deadline::in(kFreezeDeadline)));
     FB_TRY_ASSIGN(const std::int64_t now, realtime_ns());
     json::object same = body;
+    if (same.contains("network") && hostname == other) same["network"] = false;
     same["realtime_ns"] = now;
     same["hostname"] = hostname;
     same["machine_id"] = identity_->machine_id();

@@ -223,9 +223,10 @@ net::Task<Result<>> AgentClient::set_egress_summary(std::string text, Deadline d
   co_return Result<>();
 }
 
-net::Task<Result<>> AgentClient::rehearse(Deadline deadline) {
-  // The body of a wake, so that it takes the same way; the agent uses only the entropy.
-  const Wake wake{.hostname = "rehearsal", .machine_id = std::string(32, '0')};
+net::Task<Result<>> AgentClient::rehearse(bool network, Deadline deadline) {
+  // The body of a wake, so that it takes the same way; the agent uses only entropy and network.
+  Wake wake{.hostname = "rehearsal", .machine_id = std::string(32, '0')};
+  if (network) wake.network = true;
   FB_CO_TRY(co_await ctl_call("POST", "/rehearse", wake_body(wake), deadline));
   ExecSpec cat;
   cat.argv = {"cat"};

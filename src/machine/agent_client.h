@@ -164,8 +164,8 @@ class AgentClient {
   // What the tenant reads in /run/firebreak/egress.json.
   net::Task<Result<>> set_egress_summary(std::string text, Deadline deadline);
   // The wake path without a change, and throw-away execs over the data port; the tenant is frozen
-  // and sees nothing of it.
-  net::Task<Result<>> rehearse(Deadline deadline);
+  // and sees nothing of it. `network`: afterwards the card is where a wake with a network has it.
+  net::Task<Result<>> rehearse(bool network, Deadline deadline);
   // One throw-away exec that gets `input` and runs to its end: what an image is for can be
   // rehearsed as well. A program that the image lacks is no error.
   net::Task<Result<>> rehearse_exec(const ExecSpec& spec, std::string_view input,

@@ -13,26 +13,19 @@ namespace {
 using testing_support::Answer;
 using testing_support::ServerProcess;
 
-// A value of the server's metrics; 0 when it is not there.
-double metric(ServerProcess& server, const std::string& series) {
-  const std::string text = "\n" + server.call_as("", "GET", "/metrics").text;
-  const auto at = text.find("\n" + series + " ");
-  return at == std::string::npos ? 0 : std::atof(text.c_str() + at + series.size() + 2);
-}
-
 // What the engine itself spent on unparking, in all launches so far, in ms.
 double unpark_ms(ServerProcess& server) {
   double sum = 0;
   for (const char* phase : {"wake", "record"}) {
-    sum += metric(server, std::string("firebreak_phase_seconds_sum{operation=\"unpark\",phase=\"") +
-                              phase + "\"}");
+    sum += server.metric(std::string("firebreak_phase_seconds_sum{operation=\"unpark\",phase=\"") +
+                         phase + "\"}");
   }
   return sum * 1000;
 }
 
 Result<> wait_for_clone(ServerProcess& server) {
   for (int i = 0; i < 600; ++i) {
-    if (metric(server, "firebreak_pool_size") >= 1) return {};
+    if (server.metric("firebreak_pool_size") >= 1) return {};
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   return fail(Code::timeout, "the pool stays empty", server.log());

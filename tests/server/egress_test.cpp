@@ -1,8 +1,11 @@
 // Networks of microVMs in real guests, against an internet made of namespaces: what a policy allows
 // works, everything else is refused at once and written down.
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/sys.h"
 #include "server/egress_fixture.h"
 
 namespace firebreak::testing_support {
@@ -52,6 +55,33 @@ TEST_F(EgressTest, WithoutEgressThereIsOnlyLoopback) {
   EXPECT_EQ(refused[1], "no such name");
   EXPECT_THAT(probe(id, {"tcp 169.254.169.254 80"})[0], testing::StartsWith("ok"));
   kill(id);
+}
+
+// Parked clones have a network, until nobody wants one; whoever comes then still gets it.
+TEST_F(EgressTest, ParkedClonesFollowWhatIsLaunched) {
+  const auto networks = [] { return sys::list_dir(server->data_dir() + "/netns")->size(); };
+  const auto parked = [] {
+    return static_cast<std::size_t>(server->metric("firebreak_pool_size"));
+  };
+  const auto wait_until = [](const auto& come) {
+    for (int i = 0; i < 600 && !come(); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return come();
+  };
+  kill(launch("INTERNET_EGRESS"));
+  ASSERT_TRUE(wait_until([&] { return parked() > 0 && networks() == parked(); }));
+  const std::string first = launch("NO_EGRESS");
+  EXPECT_EQ(shell(first, "ls /sys/class/net"), "lo\n") << "the parked clone had a card";
+  kill(first);
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(wait_until([&] { return parked() > 0; }));
+    kill(launch("NO_EGRESS"));
+  }
+  ASSERT_TRUE(wait_until([&] { return parked() > 0 && networks() == 0; }));
+  const std::string late = launch("INTERNET_EGRESS");
+  EXPECT_THAT(probe(late, {"tcp 203.0.113.10 80"})[0], testing::StartsWith("ok"));
+  kill(late);
+  EXPECT_TRUE(wait_until([&] { return parked() > 0 && networks() == parked(); }));
 }
 
 TEST_F(EgressTest, NamesDecideWhereAPolicyHasThem) {

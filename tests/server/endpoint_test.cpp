@@ -142,10 +142,7 @@ class Endpoint : public ::testing::Test {
   }
   // Of all microVMs, so far.
   static int resumes() {
-    const std::string text = server->call("GET", "/metrics").text;
-    const std::string name = "firebreak_resume_seconds_count ";
-    const auto at = text.find(name);
-    return at == std::string::npos ? 0 : std::atoi(text.c_str() + at + name.size());
+    return static_cast<int>(server->metric("firebreak_resume_seconds_count"));
   }
 
   static inline std::unique_ptr<ServerProcess> server;

@@ -193,6 +193,12 @@ Answer ServerProcess::call(const std::string& method, const std::string& path,
   return call_as(api_key(), method, path, std::move(body));
 }
 
+double ServerProcess::metric(const std::string& series) {
+  const std::string text = "\n" + call_as("", "GET", "/metrics").text;
+  const auto at = text.find("\n" + series + " ");
+  return at == std::string::npos ? 0 : std::atof(text.c_str() + at + series.size() + 2);
+}
+
 Answer ServerProcess::call_as(const std::string& api_key, const std::string& method,
                               const std::string& path, std::optional<json::object> body) {
   net::HttpCall call{

@@ -49,6 +49,8 @@ class ServerProcess {
   bool running() const { return pid_ > 0; }
   pid_t pid() const { return pid_; }
 
+  // A value of its metrics; 0 when it is not there.
+  double metric(const std::string& series);
   Answer call(const std::string& method, const std::string& path,
               std::optional<json::object> body = std::nullopt);
   Answer call_as(const std::string& api_key, const std::string& method, const std::string& path,

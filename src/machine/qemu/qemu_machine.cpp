@@ -115,12 +115,21 @@ net::Task<Result<>> QemuMachine::wake(const Identity& identity, Deadline deadlin
 }
 
 net::Task<Result<>> QemuMachine::rehearse(Deadline deadline) {
+  return rehearse(record_.network, deadline);
+}
+
+net::Task<Result<>> QemuMachine::rehearse(bool network, Deadline deadline) {
   deps_.host.faults().reach("rehearse");
-  FB_CO_TRY(co_await agent_.rehearse(deadline));
-  // Stopped and started, as it will be when it is parked and wanted.
+  FB_CO_TRY(co_await agent_.rehearse(network, deadline));
+  // Stopped and started, as it will be when it is parked and wanted; and the card's cable pulled,
+  // as it will be for a microVM without a network.
   FB_CO_TRY(co_await stop_cpus(deadline));
   FB_CO_TRY(co_await start_cpus(deadline));
-  FB_CO_TRY(co_await agent_.rehearse(deadline));
+  for (const bool up : {false, true}) {
+    if (network)
+      FB_CO_TRY(co_await qmp_->execute("set_link", {{"name", kNetdev}, {"up", up}}, deadline));
+  }
+  FB_CO_TRY(co_await agent_.rehearse(network, deadline));
   deps_.host.faults().reach("rehearsed");
   co_return Result<>();
 }
@@ -306,7 +315,7 @@ net::Task<Result<>> QemuMachine::snapshot(const std::string& directory, Deadline
   FB_CO_TRY(sys::mkdirs(directory, 0700));
   FB_CO_TRY(co_await agent_.freeze(true, true, deadline));
   // What a rehearsal reads from disk is then in the snapshot's page cache.
-  FB_CO_TRY(co_await rehearse(deadline));
+  FB_CO_TRY(co_await rehearse(false, deadline));
   FB_CO_TRY(co_await agent_.freeze(true, true, deadline));
   deps_.host.faults().reach("frozen");
   co_return co_await become_snapshot(directory, watch, deadline);

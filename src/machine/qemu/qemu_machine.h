@@ -75,6 +75,7 @@ class QemuMachine final : public Machine {
 
  private:
   net::Task<Result<>> stop_cpus(Deadline deadline);
+  net::Task<Result<>> rehearse(bool network, Deadline deadline);
   // Device state into memory or a file.
   Result<std::uint64_t> submit_save_state(int fd);
   // Device state and changed pages into `saved_path`; the CPUs are stopped. Returns the file.
