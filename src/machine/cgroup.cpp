@@ -291,17 +291,20 @@ std::vector<std::pair<std::string, std::string>> CgroupRoot::parents() const {
   return parents;
 }
 
+// Also what this group does not ask for: its usage and limits that it gets later need their files.
 Result<> CgroupRoot::delegate_v2(const std::vector<CgroupSetting>& settings) const {
   for (const std::string& directory : {support_.v2_mount, support_.v2_mount + "/" + name_}) {
     const std::string file = directory + "/cgroup.subtree_control";
-    std::vector<std::string> enabled = words_of(file);
-    for (const CgroupSetting& setting : settings) {
-      if (contains(enabled, setting.controller)) continue;
-      if (auto written = sys::write_file(file, "+" + setting.controller); !written)
+    const std::vector<std::string> enabled = words_of(file);
+    const std::vector<std::string> offered = words_of(directory + "/cgroup.controllers");
+    for (const std::string controller : kNeeded) {
+      const bool asked =
+          std::ranges::find(settings, controller, &CgroupSetting::controller) != settings.end();
+      if (contains(enabled, controller) || (!asked && !contains(offered, controller))) continue;
+      if (auto written = sys::write_file(file, "+" + controller); !written)
         return fail(Code::unavailable,
-                    "the host does not let us use the cgroup controller " + setting.controller,
+                    "the host does not let us use the cgroup controller " + controller,
                     written.error().message);
-      enabled.push_back(setting.controller);
     }
   }
   return {};

@@ -26,7 +26,7 @@ class CgroupTest : public testing::Test {
     EXPECT_TRUE(root_.remove());
   }
 
-  // A process inside the group; only for v1, where a process can move itself.
+  // A process inside the group.
   static pid_t start_inside(const Cgroup& group, void (*work)()) {
     const auto join = group.open_join();
     if (!join) return -1;
@@ -34,6 +34,10 @@ class CgroupTest : public testing::Test {
     if (pid != 0) return pid;
     for (const UniqueFd& tasks : join->v1_tasks) {
       if (::write(tasks.get(), "0", 1) != 1) ::_exit(1);
+    }
+    if (join->v2_directory) {
+      const int procs = ::openat(join->v2_directory.get(), "cgroup.procs", O_WRONLY | O_CLOEXEC);
+      if (::write(procs, "0", 1) != 1) ::_exit(1);
     }
     work();
     ::_exit(0);
@@ -69,6 +73,17 @@ TEST_F(CgroupTest, LifeOfAGroup) {
   EXPECT_EQ(root_.open("vm-1").error().code, Code::not_found);
 }
 
+// A clone is parked without limits and gets those of its microVM when it is wanted.
+TEST_F(CgroupTest, AGroupWithoutLimitsIsCountedAndGetsThemLater) {
+  const auto group = root_.create("vm-1", {});
+  ASSERT_TRUE(group) << group.error().text();
+  const auto usage = group->usage();
+  EXPECT_TRUE(usage) << usage.error().text();
+  const auto limited = group->apply(
+      {.memory_max_bytes = 64 << 20, .cpu_weight = 50, .cpu_quota_percent = 150, .pids_max = 20});
+  EXPECT_TRUE(limited) << limited.error().text();
+}
+
 TEST_F(CgroupTest, RefusesNamesThatAreNotOurs) {
   for (const char* bad : {"", ".", "..", "a/b", "../x", "cgroup.procs", "a b"}) {
     EXPECT_EQ(root_.create(bad, {}).error().code, Code::invalid) << bad;
@@ -77,7 +92,6 @@ TEST_F(CgroupTest, RefusesNamesThatAreNotOurs) {
 }
 
 TEST_F(CgroupTest, DestroyKillsWhatIsLeft) {
-  if (probe_cgroups().version != CgroupVersion::v1) GTEST_SKIP() << "the jail's test covers v2";
   const auto group = root_.create("vm-1", {});
   ASSERT_TRUE(group);
   const pid_t pid = start_inside(*group, [] {
@@ -93,8 +107,6 @@ TEST_F(CgroupTest, DestroyKillsWhatIsLeft) {
 }
 
 TEST_F(CgroupTest, MemoryLimitKillsAndIsCounted) {
-  if (probe_cgroups().version != CgroupVersion::v1)
-    GTEST_SKIP() << "moves a process as only v1 can";
   const auto group = root_.create("vm-1", {.memory_max_bytes = 16 << 20});
   ASSERT_TRUE(group);
   const pid_t pid = start_inside(*group, [] {

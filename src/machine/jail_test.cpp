@@ -319,7 +319,8 @@ TEST_F(JailTest, IsInItsCgroup) {
     if (ns && ::setns(ns->get(), CLONE_NEWCGROUP) == 0)
       seen = *sys::read_file(proc(*process, "cgroup"));
   }).join();
-  EXPECT_THAT(seen, HasSubstr("memory:/\n"));
+  const bool v2 = probe_cgroups().version == CgroupVersion::v2;
+  EXPECT_THAT(seen, HasSubstr(v2 ? "0::/\n" : "memory:/\n"));
   EXPECT_THAT(seen, testing::Not(HasSubstr("fb-jail")));
   ASSERT_TRUE(group_->destroy(Deadline::in(seconds(5))));
   EXPECT_EQ(process->wait(Deadline::in(seconds(5)))->signal, SIGKILL);

@@ -20,6 +20,13 @@ std::string join(const std::vector<std::string>& list) {
   return "[" + out + "]";
 }
 
+// Emulation runs everywhere; KVM is for where it is known to run guests (vm.nested_kvm).
+machine::Accelerator wanted_accelerator() {
+  const char* name = std::getenv("FIREBREAK_TEST_ACCELERATOR");
+  const bool kvm = name != nullptr && machine::to_string(machine::Accelerator::kvm) == name;
+  return kvm ? machine::Accelerator::kvm : machine::Accelerator::tcg;
+}
+
 }  // namespace
 
 std::string Leftovers::text() const {
@@ -59,6 +66,7 @@ machine::EngineConfig World::config() const {
   config.kernel = guest + "/vmlinux";
   config.initramfs = guest + "/initramfs.cpio";
   config.holder = environment_or_die("FIREBREAK_BUILD_DIR") + "/firebreak-holder";
+  config.accelerator = wanted_accelerator();
   config.cgroup_root = cgroup_root_;
   // Several test programs may run at once.
   config.uids.first = 710000 + static_cast<uid_t>(::getpid() % 4096) * 256;

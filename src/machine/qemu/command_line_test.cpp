@@ -116,6 +116,13 @@ TEST(CommandLine, EmulatedGuestIsToldTheClockRate) {
   EXPECT_THAT(values_of(args, "-accel"), ElementsAre("kvm"));
 }
 
+TEST(CommandLine, OnKvmTheCpuOffersNoMoreThanNeeded) {
+  CommandLine line = boot_line();
+  line.accelerator = Accelerator::kvm;
+  EXPECT_THAT(values_of(build_arguments(line), "-cpu"),
+              ElementsAre("host,vmx=off,svm=off,pmu=off"));
+}
+
 TEST(CommandLine, GraphHashFollowsWhatTheGuestSees) {
   const std::string hash = device_graph_hash(clone_line());
   CommandLine line = clone_line();

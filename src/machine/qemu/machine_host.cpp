@@ -11,6 +11,7 @@
 #include <x86intrin.h>
 
 #include "base/sys.h"
+#include "machine/qemu/host_cpu.h"
 #include "machine/qemu/qcow2.h"
 
 namespace firebreak::machine {
@@ -140,6 +141,7 @@ SnapshotKey MachineHost::key(const Size& size) const {
   key.qemu_version = runtime_.qemu_version;
   key.accelerator = config_.accelerator;
   key.cpu_model = cpu_model(config_.accelerator);
+  if (config_.accelerator == Accelerator::kvm) key.cpu_model += " on " + host_cpu();
   key.device_graph = device_graph_hash(command_line(size, {DiskLayer{}, DiskLayer{}}));
   key.tsc_khz = tsc_khz_;
   return key;
