@@ -1,4 +1,4 @@
-// image ls, show, history, logs, rm; build is in build_command.cpp.
+// image ls, bases, show, history, logs, rm; build is in build_command.cpp.
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -38,6 +38,27 @@ net::Task<Result<>> list(Client& client, bool as_json) {
     const json::object& image = item.as_object();
     table.add({text_of(image, "name"), text_of(image, "state"),
                text_of(image, "system") == "true" ? "system" : "you", age_of(image, "createdAt")});
+  }
+  table.print();
+  co_return Result<>();
+}
+
+net::Task<Result<>> bases(Client& client, bool as_json) {
+  FB_CO_TRY_ASSIGN(const json::object answer, co_await client.call("GET", "/v1/bases"));
+  if (as_json) {
+    print_json(answer.at("items"));
+    co_return Result<>();
+  }
+  constexpr std::size_t kShortDigest = 19;  // with "sha256:"
+  TextTable table({"NAME", "VERSION", "DIGEST", "MIB", "ALSO"});
+  for (const json::value& item : answer.at("items").as_array()) {
+    const json::object& base = item.as_object();
+    std::string also;
+    for (const json::value& alias : base.at("aliases").as_array())
+      also += (also.empty() ? "" : " ") + std::string(alias.as_string());
+    table.add({text_of(base, "name"), text_of(base, "version"),
+               text_of(base, "digest").substr(0, kShortDigest),
+               std::to_string(parse_u64(text_of(base, "diskBytes")).value_or(0) >> 20), also});
   }
   table.print();
   co_return Result<>();
@@ -107,6 +128,14 @@ void add_image_commands(CLI::App& app, Common& common, std::vector<Command>& com
   commands.push_back({ls, [&common] {
                         return with_client(common, [&](Client& client, int&) {
                           return list(client, common.json);
+                        });
+                      }});
+
+  CLI::App* from = image->add_subcommand("bases", "List the bases that every FROM can name");
+  from->add_flag("--json", common.json, "Print JSON");
+  commands.push_back({from, [&common] {
+                        return with_client(common, [&](Client& client, int&) {
+                          return bases(client, common.json);
                         });
                       }});
 

@@ -13,11 +13,15 @@ std::string names_of(const std::map<std::string, std::string>& bases) {
   return out;
 }
 
-image::FoundBase managed(const std::string& disk) {
+// The link leads to a directory that is named by content.
+std::string real_path(const std::string& disk) {
   std::error_code ec;
-  // The link leads to a directory that is named by content.
   const auto real = std::filesystem::canonical(disk, ec);
-  const std::string id = "base:" + (ec ? disk : real.string());
+  return ec ? disk : real.string();
+}
+
+image::FoundBase managed(const std::string& disk) {
+  const std::string id = "base:" + real_path(disk);
   image::ImageConfig config;
   config.env = {{"PATH", kDefaultPath}};
   return {.image = {.key = id, .config = std::move(config), .layers = {}},
@@ -70,6 +74,23 @@ net::Task<Result<image::FoundBase>> BaseFinder::find(BaseQuery query,
                      "the context as oci:PATH; or let the operator map the name with "
                      "--base-aliases " +
                      asked + "=" + kDebianBase + ", or allow a registry with --registries HOST");
+}
+
+net::Task<Result<std::vector<ManagedBase>>> BaseFinder::list(Deadline deadline) {
+  std::vector<ManagedBase> out;
+  for (const auto& [name, disk] : settings_.managed) {
+    const std::string real = real_path(disk);
+    if (!inspected_.contains(real)) {
+      auto work = [&] { return image::inspect_base_disk(real, deadline); };
+      FB_CO_TRY_ASSIGN(image::BaseDisk inspected, co_await net::run_blocking(pool_, work));
+      inspected_[real] = std::move(inspected);
+    }
+    ManagedBase base{.name = name, .disk = inspected_.at(real), .aliases = {}};
+    for (const auto& [alias, target] : settings_.aliases)
+      if (target == name) base.aliases.push_back(alias);
+    out.push_back(std::move(base));
+  }
+  co_return out;
 }
 
 namespace {

@@ -8,6 +8,7 @@
 
 #include "control/registry.h"
 #include "control/services.h"
+#include "image/base_disk.h"
 #include "image/builder.h"
 
 namespace firebreak::control {
@@ -18,6 +19,13 @@ struct BaseSettings {
   std::string scratch_disk;
   std::map<std::string, std::string> aliases;  // "debian:bookworm" -> "firebreak/debian:12"
   RegistrySettings registries;
+};
+
+// A base that Firebreak comes with, as lists show it.
+struct ManagedBase {
+  std::string name;
+  image::BaseDisk disk;
+  std::vector<std::string> aliases;  // names that stand for it
 };
 
 struct BaseQuery {
@@ -49,6 +57,8 @@ class BaseFinder {
   // not_found says what can be had. `notes` gets what the log should say.
   net::Task<Result<image::FoundBase>> find(BaseQuery query, std::vector<std::string>& notes,
                                            Deadline deadline);
+  // Reads each disk once, which takes a second or so.
+  net::Task<Result<std::vector<ManagedBase>>> list(Deadline deadline);
 
  private:
   net::Task<Result<std::optional<image::FoundBase>>> find_image(core::TenantId tenant,
@@ -65,6 +75,7 @@ class BaseFinder {
   net::asio::thread_pool& pool_;
   BaseSettings settings_;
   Registries registries_;
+  std::map<std::string, image::BaseDisk> inspected_;  // by where the disk really is
 };
 
 }  // namespace firebreak::control

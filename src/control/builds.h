@@ -77,6 +77,7 @@ class Builds {
   // On the file system that holds contexts.
   const std::string& directory() const { return config_.directory; }
   BuildLog& log() { return log_; }
+  BaseFinder& bases() { return bases_; }
   image::LayerCache& cache() { return cache_; }
   // Cancels all, and waits for their machines to be gone.
   net::Task<void> close(Deadline deadline);

@@ -310,7 +310,8 @@ TEST_F(Api, MetricsHealthAndDocument) {
   EXPECT_EQ(metrics.find(id), std::string::npos);  // no ids as labels
   const Answer document = server->call_as("", "GET", "/v1/openapi.json");
   EXPECT_EQ(document.text_of("openapi"), "3.1.0");
-  EXPECT_TRUE(document.object().at("paths").as_object().contains("/v1/microvms/{id}/exec"));
+  for (const char* route : {"/v1/microvms/{id}/exec", "/v1/bases"})
+    EXPECT_TRUE(document.object().at("paths").as_object().contains(route)) << route;
   server->call("DELETE", path(id));
 }
 

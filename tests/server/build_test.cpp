@@ -2,6 +2,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include <fcntl.h>
@@ -207,6 +208,22 @@ RUN test ! -e /run/secrets && test -z "$OTHER"
   EXPECT_TRUE(holds(server->data_dir(), "WRITTENCANARYCANARY")) << "the search finds nothing";
   const auto missing = build("secret", context, {"--no-cache"});
   EXPECT_NE(missing.status, 0);
+}
+
+TEST_F(Build, TheBasesAreListed) {
+  EXPECT_THAT(server->cli({"image", "bases"}).out,
+              AllOf(HasSubstr("firebreak/debian:12 "), HasSubstr("firebreak/python:3.11 "),
+                    HasSubstr("debian:bookworm-slim")));
+  const json::value bases = json::parse(server->cli({"image", "bases", "--json"}).out);
+  ASSERT_EQ(bases.as_array().size(), 2U);
+  std::set<std::string> digests;
+  for (const json::value& base : bases.as_array()) {
+    EXPECT_TRUE(base.at("version").as_string().starts_with("12.")) << base;
+    EXPECT_GT(base.at("diskBytes").to_number<std::uint64_t>(), 50U << 20);
+    EXPECT_FALSE(base.at("aliases").as_array().empty());
+    digests.insert(std::string(base.at("digest").as_string()));
+  }
+  EXPECT_EQ(digests.size(), 2U);
 }
 
 TEST_F(Build, WhatIsWrongIsRefusedBeforeAnyMachine) {

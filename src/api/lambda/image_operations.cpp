@@ -91,9 +91,13 @@ AwsResult<> LambdaApi::read_base(const Input& in, ImageOrder& order) {
   const std::string arn = in.text("baseImageArn");
   FB_TRY_ASSIGN(const lambda::ImageName base, lambda::parse_image_identifier(in.place, arn));
   const auto known = std::ranges::find(lambda::base_images(), base.name, &lambda::BaseImage::name);
-  if (!base.managed || known == lambda::base_images().end())
+  if (!base.managed || known == lambda::base_images().end()) {
+    std::string names;
+    for (const lambda::BaseImage& each : lambda::base_images())
+      names += (names.empty() ? "" : ", ") + std::string(each.name);
     return invalid("baseImageArn " + arn +
-                   " is not a managed MicroVM image; ListManagedMicrovmImages lists them");
+                   " is not a managed MicroVM image that others are built on; those are " + names);
+  }
   const std::string version = in.text("baseImageVersion");
   if (!version.empty() && version != known->version &&
       version != std::string(known->version) + ".0")

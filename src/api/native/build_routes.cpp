@@ -197,10 +197,27 @@ net::Task<Result<>> log(control::Images& images, control::Builds& builds, store:
   co_return co_await call.exchange.finish(deadline);
 }
 
+net::Task<Result<>> list_bases(control::Builds& builds, Call& call) {
+  FB_CO_TRY_ASSIGN(const auto bases, co_await builds.bases().list(call.deadline));
+  json::array items;
+  for (const control::ManagedBase& base : bases) {
+    items.push_back(
+        json::object{{"name", base.name},
+                     {"version", base.disk.version},
+                     {"digest", base.disk.digest},
+                     {"diskBytes", base.disk.bytes},
+                     {"aliases", json::array(base.aliases.begin(), base.aliases.end())}});
+  }
+  co_return co_await call.reply_json(200, json::object{{"items", std::move(items)}});
+}
+
 }  // namespace
 
 void NativeApi::add_build_routes() {
   store::Database& db = supervisor_.services().db;
+  router_.add({"GET", "/v1/bases",
+               "The bases that FROM can name on every server, their versions and other names",
+               false, [this](Call& call) { return list_bases(builds_, call); }});
   router_.add({"POST", "/v1/images/{image}/builds",
                "Build from a Dockerfile; the body is the context as tar or zip: ?file, ?target, "
                "?arg=NAME=VALUE, ?env=NAME=VALUE, ?memoryMib, ?noCache=1, ?ready=PATH:PORT, "

@@ -109,10 +109,12 @@ test('managed images are listed', async () => {
   const arns = [];
   for await (const page of sdk.paginateListManagedMicrovmImages({ client, pageSize: 1 }, {}))
     for (const item of page.items) arns.push(item.imageArn);
-  assert.ok(arns.includes('arn:aws:lambda:eu-local-1:aws:microvm-image:al2023-1'));
-  const { items } = await send('ListManagedMicrovmImageVersions', { imageIdentifier: 'arn:aws:lambda:eu-local-1:aws:microvm-image:al2023-1' });
-  assert.equal(items[0].imageVersion, '1');
-  assert.equal(items[0].status, 'AVAILABLE');
+  for (const base of ['al2023-1', 'debian-12']) {
+    const imageArn = `arn:aws:lambda:eu-local-1:aws:microvm-image:${base}`;
+    assert.ok(arns.includes(imageArn), base);
+    const { items } = await send('ListManagedMicrovmImageVersions', { imageIdentifier: imageArn });
+    assert.deepEqual(items.map(({ imageArn: of, imageVersion, status }) => [of, imageVersion, status]), [[imageArn, '1', 'AVAILABLE']]);
+  }
   await refused('ListManagedMicrovmImageVersions', { imageIdentifier: 'arn:aws:lambda:eu-local-1:aws:microvm-image:none' }, 'ResourceNotFoundException');
 });
 
@@ -124,7 +126,7 @@ const wrong = [
   [{ name: 'a b' }, /'name'.*pattern/],
   [{ name: 'x'.repeat(65) }, /'name'.*less than or equal to 64/],
   [{ name: 'demo' }, /already exists/],
-  [{ baseImageArn: 'arn:aws:lambda:eu-local-1:aws:microvm-image:other' }, /not a managed MicroVM image/],
+  [{ baseImageArn: 'arn:aws:lambda:eu-local-1:aws:microvm-image:other' }, /not a managed MicroVM image.*al2023-1, debian-12/],
   [{ baseImageVersion: '7' }, /baseImageVersion 7/],
   [{ buildRoleArn: 'role' }, /'buildRoleArn'/],
   [{ codeArtifact: { uri: '123456789012.dkr.ecr.eu-local-1.amazonaws.com/x' } }, /'codeArtifact.uri'/],
