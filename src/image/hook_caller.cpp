@@ -21,16 +21,15 @@ HookFailure failure_of(core::Hook hook, const core::Hooks& hooks, const Error& e
 net::Task<std::optional<HookFailure>> call_once(machine::AgentClient& agent,
                                                 const core::Hooks& hooks, core::Hook hook,
                                                 std::string body, Deadline deadline) {
-  auto stream = co_await connect_guest(agent, hooks.port, deadline);
-  if (!stream) co_return failure_of(hook, hooks, stream.error());
+  const auto stream = speak_to_guest(agent, hooks.port);
   net::HttpCall call{.method = "POST",
                      .target = core::hook_path(hook),
                      .host = "localhost:" + std::to_string(hooks.port)};
   call.headers.push_back({"connection", "close"});
   if (!body.empty()) call.headers.push_back({"content-type", "application/json"});
   call.body = std::move(body);
-  auto reply = co_await net::http_call(**stream, call, deadline, kMaxAnswer);
-  (*stream)->close();
+  auto reply = co_await net::http_call(*stream, call, deadline, kMaxAnswer);
+  stream->close();
   if (!reply) co_return failure_of(hook, hooks, reply.error());
   if (reply->status == 200) co_return std::nullopt;
   co_return HookFailure{HookFailure::Kind::status, reply->status,
@@ -41,7 +40,7 @@ net::Task<std::optional<HookFailure>> call_once(machine::AgentClient& agent,
 
 net::Task<Result<int>> get_status(machine::AgentClient& agent, std::uint16_t port, std::string path,
                                   Deadline deadline) {
-  FB_CO_TRY_ASSIGN(auto stream, co_await connect_guest(agent, port, deadline));
+  const auto stream = speak_to_guest(agent, port);
   net::HttpCall call{
       .method = "GET", .target = std::move(path), .host = "localhost:" + std::to_string(port)};
   call.headers.push_back({"connection", "close"});

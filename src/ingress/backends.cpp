@@ -47,8 +47,7 @@ net::Task<Result<Taken>> Backend::take(machine::AgentClient& agent, std::uint16_
     co_return taken;
   }
   if (in_use_ + idle_.size() > kMaxConnections && !idle_.empty()) idle_.pop_front();
-  FB_CO_TRY_ASSIGN(auto stream, co_await image::connect_guest(agent, port, deadline));
-  taken.connection_ = net::Http1Upstream::over(std::move(stream));
+  taken.connection_ = net::Http1Upstream::over(image::speak_to_guest(agent, port));
   co_return taken;
 }
 

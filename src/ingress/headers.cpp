@@ -126,14 +126,14 @@ std::string confine_cookie(std::string_view cookie, std::string_view path) {
 
 wire::Headers to_client(wire::Headers headers, const Route& route, std::string_view endpoint) {
   if (route.style == Style::host) return headers;
-  const std::string path = std::string(kPathPrefix) + std::string(endpoint);
+  const auto path = [endpoint] { return std::string(kPathPrefix).append(endpoint); };
   std::erase_if(headers, [](const HeaderField& field) { return has(kWholeHost, field.name); });
   for (HeaderField& field : headers) {
     if (field.name == "set-cookie") {
-      field.value = confine_cookie(field.value, path);
+      field.value = confine_cookie(field.value, path());
     } else if (route.style == Style::path && field.name == "location" &&
                field.value.starts_with('/') && !field.value.starts_with("//")) {
-      field.value.insert(0, path);
+      field.value.insert(0, path());
     }
   }
   headers.push_back({"content-security-policy", std::string(kSandbox)});

@@ -83,7 +83,7 @@ Task<Result<std::string>> ChannelStream::read(Deadline deadline) {
   bytes.swap(incoming_);
   if (!closed_) {
     channel_->session_->consume(id_, bytes.size());
-    channel_->flush();
+    channel_->flush_soon();
   }
   co_return bytes;
 }
@@ -94,7 +94,7 @@ Task<Result<>> ChannelStream::write(std::string_view bytes, Deadline deadline) {
     if (closed_) co_return fail(Code::unavailable, "the agent closed the request");
     const std::size_t taken = channel_->session_->write(id_, bytes);
     bytes.remove_prefix(taken);
-    channel_->flush();
+    channel_->flush_soon();
     if (bytes.empty()) break;
     if (taken == 0 && !co_await writable_.wait(deadline))
       co_return fail(Code::timeout, "the agent did not take the data in time");
@@ -105,7 +105,7 @@ Task<Result<>> ChannelStream::write(std::string_view bytes, Deadline deadline) {
 void ChannelStream::finish() {
   if (closed_ || channel_->failure_) return;
   channel_->session_->finish(id_);
-  channel_->flush();
+  channel_->flush_soon();
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -174,6 +174,16 @@ void Channel::flush() {
       });
 }
 
+// At the end of this turn of the loop: a request and its body, and what many streams write, leave
+// in one piece and wake the guest once.
+void Channel::flush_soon() {
+  if (std::exchange(flush_posted_, true)) return;
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->flush_posted_ = false;
+    self->flush();
+  });
+}
+
 void Channel::end(Error error) {
   if (failure_) return;
   failure_ = std::move(error);
@@ -216,7 +226,7 @@ Result<std::unique_ptr<ChannelStream>> Channel::start(std::string method, std::s
   FB_TRY_ASSIGN(const wire::StreamId id, session_->request(headers, end));
   std::unique_ptr<ChannelStream> stream(new ChannelStream(shared_from_this(), id));
   streams_[id] = stream.get();
-  flush();
+  flush_soon();
   return stream;
 }
 

@@ -99,6 +99,7 @@ class Channel : public std::enable_shared_from_this<Channel>,
  private:
   void read_more();
   void flush();
+  void flush_soon();
   void end(Error error);
 
   void on_sync(const wire::Sync& sync) override;
@@ -124,6 +125,7 @@ class Channel : public std::enable_shared_from_this<Channel>,
   std::string waiting_;  // stuffed, not yet handed to the socket
   std::string writing_;  // handed to the socket
   bool write_active_ = false;
+  bool flush_posted_ = false;
   std::optional<Error> failure_;
 };
 

@@ -12,6 +12,8 @@
 namespace firebreak::net {
 namespace {
 
+using namespace std::string_view_literals;
+
 // RFC 9110 section 7.6.1: of one connection, not of the message.
 constexpr std::array<std::string_view, 6> kHopByHop{
     "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "te"};
@@ -96,19 +98,20 @@ Result<AnswerPlan> plan_answer(const std::string& method, int status, wire::Head
     return fail(Code::internal, "not a final status: " + std::to_string(status));
   AnswerPlan plan;
   plan.bodyless = method == "HEAD" || status == 204 || status == 304;
-  plan.headers.reserve(headers.size() + 3);  // a date, and what the connection adds
   bool dated = false;
-  for (wire::HeaderField& field : headers) {
-    if (field.name == "connection" && field.value == "close") plan.close = true;
-    if (std::ranges::find(kHopByHop, field.name) != kHopByHop.end()) continue;
-    if (field.name == "content-length") {
-      if (status == 204) continue;
-      plan.length = parse_u64(field.value);
+  for (const auto& [name, value] : headers) {
+    if (name == "connection"sv && value == "close"sv) plan.close = true;
+    if (name == "content-length"sv && status != 204) {
+      plan.length = parse_u64(value);
       if (!plan.length) return fail(Code::internal, "bad content-length of an answer");
     }
-    dated = dated || field.name == "date";
-    plan.headers.push_back(std::move(field));
+    dated = dated || name == "date"sv;
   }
+  std::erase_if(headers, [status](const wire::HeaderField& field) {
+    return std::ranges::find(kHopByHop, field.name) != kHopByHop.end() ||
+           (status == 204 && field.name == "content-length"sv);
+  });
+  plan.headers = std::move(headers);
   if (!dated) plan.headers.push_back({"date", http_date()});
   return plan;
 }

@@ -98,9 +98,10 @@ class Http1Connection : public HttpConnection,
  private:
   Task<void> read_ahead();
   Task<bool> wait_request(bool first);
-  Task<bool> serve_one(bool first);
+  Task<void> serve();
   Task<void> refuse(int status);
   Task<void> discard_body();
+  Task<void> part();
   Task<void> linger();
 
   asio::any_io_executor executor_;
@@ -326,9 +327,13 @@ Task<void> Http1Connection::read_ahead() {
     }
     auto bytes = co_await stream->read(kForever);
     if (!bytes || bytes->empty()) break;
-    in.erase(0, in_at);
+    if (buffered() == 0) {
+      in = *std::move(bytes);
+    } else {
+      in.erase(0, in_at);
+      in.append(*bytes);
+    }
     in_at = 0;
-    in.append(*bytes);
     readable.notify();
   }
   ended = true;
@@ -359,8 +364,7 @@ Task<void> Http1Connection::run() {
         self->reader_done_ = true;
         self->done.notify();
       });
-  for (bool first = true; co_await serve_one(first); first = false) {
-  }
+  co_await serve();
   while (upgraded) (void)co_await done.wait(kForever);
   cut();
   while (!reader_done_) (void)co_await done.wait(kForever);
@@ -377,33 +381,33 @@ Task<bool> Http1Connection::wait_request(bool first) {
   co_return !closing_;
 }
 
-// False: the connection is over.
-Task<bool> Http1Connection::serve_one(bool first) {
-  if (!co_await wait_request(first)) co_return false;
-  auto piece = co_await next_piece(Deadline::in(service->limits.head_timeout));
-  if (!piece) {
-    const Code code = piece.error().code;
-    if (code == Code::timeout) co_await refuse(408);
-    if (code == Code::invalid || code == Code::exhausted) co_await refuse(parser.error_status());
-    co_return false;
-  }
-  Http1Exchange exchange(shared_from_this(), parser.take_head());
-  (void)co_await run_handler(service->handler, exchange);
-  if (!exchange.started())
-    (void)co_await exchange.reply(500, {}, {}, Deadline::in(kServerWriteTimeout));
-  // The bytes that follow are of another protocol, or behind half an answer.
-  if (exchange.upgraded() || !exchange.finished()) co_return false;
-  if (exchange.keep_alive() && !parser.complete()) co_await discard_body();
-  if (exchange.keep_alive() && parser.complete()) {
+// One request after the other, until the connection is over.
+Task<void> Http1Connection::serve() {
+  for (bool first = true; co_await wait_request(first); first = false) {
+    auto piece = co_await next_piece(Deadline::in(service->limits.head_timeout));
+    if (!piece) {
+      const Code code = piece.error().code;
+      if (code == Code::timeout) co_await refuse(408);
+      if (code == Code::invalid || code == Code::exhausted) co_await refuse(parser.error_status());
+      co_return;
+    }
+    Http1Exchange exchange(shared_from_this(), parser.take_head());
+    (void)co_await run_handler(service->handler, exchange);
+    if (!exchange.started())
+      (void)co_await exchange.reply(500, {}, {}, Deadline::in(kServerWriteTimeout));
+    // The bytes that follow are of another protocol, or behind half an answer.
+    if (exchange.upgraded() || !exchange.finished()) co_return;
+    if (exchange.keep_alive() && !parser.complete()) co_await discard_body();
+    if (!exchange.keep_alive() || !parser.complete()) co_return co_await part();
     parser.next();
-    co_return !service->draining || buffered() > 0;
+    if (service->draining && buffered() == 0) co_return;
   }
-  if (!parser.complete() || buffered() > 0) {
-    co_await linger();
-  } else {
-    (void)co_await stream->finish(Deadline::in(kServerWriteTimeout));
-  }
-  co_return false;
+}
+
+// After an answer that was the connection's last.
+Task<void> Http1Connection::part() {
+  if (!parser.complete() || buffered() > 0) co_return co_await linger();
+  (void)co_await stream->finish(Deadline::in(kServerWriteTimeout));
 }
 
 Task<void> Http1Connection::refuse(int status) {

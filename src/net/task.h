@@ -6,6 +6,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
@@ -22,7 +23,8 @@ namespace asio = boost::asio;
 template <class T>
 using Task = asio::awaitable<T>;
 
-inline constexpr auto kNoThrow = asio::as_tuple(asio::use_awaitable);
+// For co_await only: what it gives is awaited as it is, without a coroutine of its own.
+inline constexpr auto kNoThrow = asio::as_tuple(asio::deferred);
 
 // A condition that tasks of one executor wait for and others signal. wait() returns false when the
 // deadline passed first. Spurious wake-ups are possible: wait in a loop over the real condition.

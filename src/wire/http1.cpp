@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstring>
 
 namespace firebreak::wire {
 namespace {
 
+using namespace std::string_view_literals;
+
 constexpr std::size_t kMaxMethod = 32;
+constexpr std::size_t kUsualHeaders = 16;
 // More digits could not be told from an overflow on the other side.
 constexpr std::size_t kMaxLengthDigits = 18;
 constexpr std::size_t kMaxChunkDigits = 15;
@@ -38,8 +42,24 @@ bool all_in(const CharSet& set, std::string_view text) {
   return std::ranges::all_of(text, [&set](char c) { return set[static_cast<unsigned char>(c)]; });
 }
 
-// Of a header's value or a reason phrase: text and tabs, no control characters.
+// Whether one of the eight may be a control character (no false "no": a borrow can only raise the
+// bit of a byte above one that has it).
+bool may_have_control(std::uint64_t eight) {
+  constexpr std::uint64_t kOnes = 0x0101010101010101;
+  constexpr std::uint64_t kHigh = 0x8080808080808080;
+  const std::uint64_t below_space = (eight - kOnes * 0x20) & ~eight;
+  const std::uint64_t del = eight ^ (kOnes * 0x7f);
+  return ((below_space | ((del - kOnes) & ~del)) & kHigh) != 0;
+}
+
+// Of a header's value or a reason phrase: text and tabs, no control characters. Values may be long,
+// and are mostly text: eight characters at a time.
 bool is_field_text(std::string_view text) {
+  for (; text.size() >= sizeof(std::uint64_t); text.remove_prefix(sizeof(std::uint64_t))) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, text.data(), sizeof eight);
+    if (may_have_control(eight) && !all_in(kFieldChars, text.substr(0, sizeof eight))) return false;
+  }
   return all_in(kFieldChars, text);
 }
 
@@ -161,31 +181,31 @@ Result<Http1Parser::Step> Http1Parser::lines(std::string_view input) {
     const State before = state_;
     const bool chunk_framing = before == State::chunk_size || before == State::chunk_end;
     const std::size_t limit = chunk_framing ? limits_.max_chunk_line : limits_.max_head_bytes;
-    FB_TRY_ASSIGN(const bool complete, take_line(input, limit));
-    if (!complete) return Step{.event = Event::need_more, .consumed = given, .body = {}};
+    FB_TRY_ASSIGN(const auto line, take_line(input, limit));
+    if (!line) return Step{.event = Event::need_more, .consumed = given, .body = {}};
     switch (before) {
       case State::start:
-        FB_TRY(start_line());
+        FB_TRY(start_line(*line));
         break;
       case State::fields:
-        if (line_.empty()) {
+        if (line->empty()) {
           FB_TRY(head_complete());
         } else {
-          FB_TRY(field_line(head_.headers));
+          FB_TRY(field_line(*line, head_.headers));
         }
         break;
       case State::chunk_size:
-        FB_TRY(chunk_line());
+        FB_TRY(chunk_line(*line));
         break;
       case State::chunk_end:
-        if (!line_.empty()) FB_TRY(refuse(400, "a chunk does not end where its size says"));
+        if (!line->empty()) FB_TRY(refuse(400, "a chunk does not end where its size says"));
         state_ = State::chunk_size;
         break;
       default:
-        if (line_.empty()) {
+        if (line->empty()) {
           state_ = State::end;
         } else {
-          FB_TRY(field_line(trailers_));
+          FB_TRY(field_line(*line, trailers_));
         }
         break;
     }
@@ -207,8 +227,10 @@ Result<Http1Parser::Step> Http1Parser::lines(std::string_view input) {
   }
 }
 
-// Moves bytes of `input` to line_; true when the line is complete, its end then removed.
-Result<bool> Http1Parser::take_line(std::string_view& input, std::size_t limit) {
+// The next line without its end: a view of `input` or, when it came in parts, of line_, where a
+// part without an end is kept for the next call.
+Result<std::optional<std::string_view>> Http1Parser::take_line(std::string_view& input,
+                                                               std::size_t limit) {
   const bool chunk_framing = state_ == State::chunk_size || state_ == State::chunk_end;
   const auto newline = input.find('\n');
   const std::size_t size = newline == std::string_view::npos ? input.size() : newline + 1;
@@ -218,32 +240,32 @@ Result<bool> Http1Parser::take_line(std::string_view& input, std::size_t limit) 
     return fail(Code::exhausted, chunk_framing ? "a chunk's size line is too long"
                                                : "the head of the message is too large");
   }
-  line_.append(input.substr(0, size));
+  std::string_view line = input.substr(0, size);
   input.remove_prefix(size);
   if (!chunk_framing) head_bytes_ += size;
-  if (newline == std::string_view::npos) return false;
-  if (!line_.ends_with("\r\n")) {
+  if (newline == std::string_view::npos || !line_.empty()) line = line_.append(line);
+  if (newline == std::string_view::npos) return std::nullopt;
+  if (!line.ends_with("\r\n")) {
     error_status_ = 400;
     return fail(Code::invalid, "a line does not end with CR LF");
   }
-  line_.resize(line_.size() - 2);
-  return true;
+  line.remove_suffix(2);
+  return line;
 }
 
-Result<> Http1Parser::start_line() {
-  if (line_.empty()) {
+Result<> Http1Parser::start_line(std::string_view line) {
+  if (line.empty()) {
     // RFC 9112 section 2.2: some clients send an empty line after a body.
     if (role_ == Role::response || empty_line_seen_) return refuse(400, "no start line");
     empty_line_seen_ = true;
     return {};
   }
-  FB_TRY(role_ == Role::request ? request_line() : status_line());
+  FB_TRY(role_ == Role::request ? request_line(line) : status_line(line));
   state_ = State::fields;
   return {};
 }
 
-Result<> Http1Parser::request_line() {
-  const std::string_view line = line_;
+Result<> Http1Parser::request_line(std::string_view line) {
   const auto first = line.find(' ');
   const auto last = line.rfind(' ');
   if (first == std::string_view::npos || first == last)
@@ -265,8 +287,7 @@ Result<> Http1Parser::request_line() {
   return {};
 }
 
-Result<> Http1Parser::status_line() {
-  const std::string_view line = line_;
+Result<> Http1Parser::status_line(std::string_view line) {
   const bool version = line.starts_with("HTTP/1.1 ") || line.starts_with("HTTP/1.0 ");
   if (!version || line.size() < 12 || !is_digits(line.substr(9, 3)) || line[9] == '0' ||
       (line.size() > 12 && line[12] != ' ') || !is_field_text(line.substr(12))) {
@@ -277,8 +298,7 @@ Result<> Http1Parser::status_line() {
   return {};
 }
 
-Result<> Http1Parser::field_line(Headers& into) {
-  const std::string_view line = line_;
+Result<> Http1Parser::field_line(std::string_view line, Headers& into) {
   if (line[0] == ' ' || line[0] == '\t') return refuse(400, "a header is folded over two lines");
   const auto colon = line.find(':');
   if (colon == std::string_view::npos || !is_token(line.substr(0, colon)))
@@ -289,6 +309,7 @@ Result<> Http1Parser::field_line(Headers& into) {
     error_status_ = 431;
     return fail(Code::exhausted, "the message has too many headers");
   }
+  if (into.empty()) into.reserve(kUsualHeaders);
   into.push_back({to_lower(line.substr(0, colon)), std::string(value)});
   return {};
 }
@@ -307,21 +328,21 @@ Result<> Http1Parser::read_framing() {
   bool upgrade_option = false;
   bool upgrade_header = false;
   for (const auto& [name, value] : head_.headers) {
-    if (name == "content-length") {
+    if (name == "content-length"sv) {
       if (head_.content_length || !is_digits(value) || value.size() > kMaxLengthDigits)
         return refuse(400, "bad or repeated content-length");
       std::uint64_t length = 0;
       std::from_chars(value.data(), value.data() + value.size(), length);
       head_.content_length = length;
-    } else if (name == "transfer-encoding") {
+    } else if (name == "transfer-encoding"sv) {
       if (head_.chunked || head_.minor == 0) return refuse(400, "bad transfer-encoding");
       if (!same_text(value, "chunked")) return refuse(501, "only chunked transfer is supported");
       head_.chunked = true;
-    } else if (name == "connection") {
+    } else if (name == "connection"sv) {
       close = close || has_token(value, "close");
       keep = keep || has_token(value, "keep-alive");
       upgrade_option = upgrade_option || has_token(value, "upgrade");
-    } else if (name == "upgrade") {
+    } else if (name == "upgrade"sv) {
       upgrade_header = true;
     }
   }
@@ -335,9 +356,9 @@ Result<> Http1Parser::read_framing() {
 Result<> Http1Parser::check_request() {
   std::size_t hosts = 0;
   for (const auto& [name, value] : head_.headers) {
-    if (name == "host") {
+    if (name == "host"sv) {
       if (++hosts > 1 || !is_authority(value)) return refuse(400, "bad or repeated host header");
-    } else if (name == "expect" && head_.minor == 1) {
+    } else if (name == "expect"sv && head_.minor == 1) {
       if (!same_text(value, "100-continue")) return refuse(417, "unknown expectation");
       head_.expect_continue = true;
     }
@@ -363,8 +384,7 @@ void Http1Parser::choose_body() {
   if (state_ == State::until_close) head_.keep_alive = false;
 }
 
-Result<> Http1Parser::chunk_line() {
-  const std::string_view line = line_;
+Result<> Http1Parser::chunk_line(std::string_view line) {
   const auto digits = std::min(line.find(';'), line.size());
   std::uint64_t size = 0;
   const auto [end, ec] = std::from_chars(line.data(), line.data() + digits, size, 16);

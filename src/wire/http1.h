@@ -86,23 +86,23 @@ class Http1Parser {
   };
 
   Result<> refuse(int status, std::string message);
-  Result<bool> take_line(std::string_view& input, std::size_t limit);
-  Result<> start_line();
-  Result<> request_line();
-  Result<> status_line();
-  Result<> field_line(Headers& into);
+  Result<std::optional<std::string_view>> take_line(std::string_view& input, std::size_t limit);
+  Result<> start_line(std::string_view line);
+  Result<> request_line(std::string_view line);
+  Result<> status_line(std::string_view line);
+  Result<> field_line(std::string_view line, Headers& into);
   Result<> head_complete();
   Result<> read_framing();
   Result<> check_request();
   void choose_body();
-  Result<> chunk_line();
+  Result<> chunk_line(std::string_view line);
   Result<Step> lines(std::string_view input);
   Step data(std::string_view input);
 
   Role role_;
   Http1Limits limits_;
   State state_ = State::start;
-  std::string line_;  // the part of a line that has come, without its end when complete
+  std::string line_;  // the part of a line that came with earlier input
   std::size_t head_bytes_ = 0;
   std::size_t extension_bytes_ = 0;
   std::uint64_t left_ = 0;  // of the body or of the chunk

@@ -205,6 +205,26 @@ TEST(Http1, RefusesWhatCouldBeReadInTwoWays) {
   }
 }
 
+// Values are looked at several characters at a time: wherever the bad one is, it is found.
+TEST(Http1, FindsControlCharactersEverywhere) {
+  for (std::size_t size = 1; size <= 20; ++size) {
+    for (std::size_t at = 0; at < size; ++at) {
+      for (int code = 0; code < 256; ++code) {
+        std::string value(size, 'v');
+        value[at] = static_cast<char>(code);
+        const bool good = (code >= 0x20 && code != 0x7f) || code == '\t';
+        std::string out;
+        EXPECT_EQ(put_response_head(200, {{"a", value}}, out).has_value(), good)
+            << code << " at " << at << " of " << size;
+        // An end of line is the parser's to see first.
+        if (code == '\r' || code == '\n') continue;
+        const Parsed parsed = parse(Role::request, kGet + "a: " + value + "\r\n\r\n");
+        EXPECT_EQ(parsed.error.has_value(), !good) << code << " at " << at << " of " << size;
+      }
+    }
+  }
+}
+
 TEST(Http1, HoldsItsLimits) {
   const Http1Limits limits{
       .max_head_bytes = 200, .max_headers = 4, .max_chunk_line = 50, .max_extension_bytes = 60};

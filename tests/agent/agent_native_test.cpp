@@ -452,6 +452,26 @@ TEST_F(AgentNative, TunnelEndsWithTheServerHoweverSoonThatIs) {
   }
 }
 
+// A client that speaks first need not wait for the answer.
+TEST_F(AgentNative, TunnelTakesBytesBeforeItIsConnected) {
+  make_tenant();
+  std::string port;
+  {
+    EchoServer server;
+    port = std::to_string(server.port());
+    const auto stream = data_->start("POST", "/tunnel?port=" + port, "", false);
+    data_->write(stream, "early");
+    data_->finish(stream);
+    ASSERT_TRUE(data_->until([&] { return data_->reply(stream).closed; }, 20s));
+    EXPECT_EQ(data_->reply(stream).body, "earlybye");
+  }
+  const auto refused = data_->start("POST", "/tunnel?port=" + port, "", false);
+  data_->write(refused, std::string(100'000, 'e'));
+  ASSERT_TRUE(data_->until([&] { return data_->reply(refused).closed; }, 20s));
+  EXPECT_EQ(data_->reply(refused).status, 502);
+  EXPECT_EQ(data_->call("POST", "/tunnel?port=0").status, 400);  // the connection is unharmed
+}
+
 TEST_F(AgentNative, TunnelRefusals) {
   make_tenant();
   std::string free_port;

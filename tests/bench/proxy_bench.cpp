@@ -191,10 +191,11 @@ struct Proxies {
   std::uint16_t nginx_port = 0;
   std::uint16_t our_port = 0;
   std::string our_tls;
-  std::string headers;  // h2load's, for ours
+  std::string headers;  // h2load's
   std::string headers_tls;
-  std::string request;  // by hand, for ours
+  std::string request;  // by hand
   pid_t nginx_worker = 0;
+  pid_t agent = 0;  // of ours
 
   ~Proxies() {
     backend.reset();
@@ -206,7 +207,7 @@ struct Proxies {
 };
 
 Result<std::unique_ptr<Child>> start_ours(const Proxies& all, bool tls, std::string& url,
-                                          std::string& token) {
+                                          std::string& token, pid_t& agent) {
   const char* build = std::getenv("FIREBREAK_BUILD_DIR");
   std::vector<std::string> words{std::string(build != nullptr ? build : ".") +
                                  "/firebreak-endpoint-fixture"};
@@ -216,7 +217,8 @@ Result<std::unique_ptr<Child>> start_ours(const Proxies& all, bool tls, std::str
   FB_TRY_ASSIGN(const json::object about, parse_json_object(line));
   url = std::string(about.at("url").as_string());
   pin(child->pid(), Part::proxy);
-  pin(static_cast<pid_t>(about.at("agentPid").as_int64()), Part::agent);
+  agent = static_cast<pid_t>(about.at("agentPid").as_int64());
+  pin(agent, Part::agent);
   FB_TRY_ASSIGN(token,
                 child->ask("token " + std::to_string(all.backend_port) + " 86400 endpoint OWN b"));
   return child;
@@ -247,33 +249,36 @@ Result<> start_all(Proxies& all) {
                       "; keepalive 64; keepalive_requests 100000000; } server { listen 127.0.0.1:" +
                       std::to_string(all.nginx_port) +
                       "; location / { proxy_pass http://b; proxy_http_version 1.1; "
-                      "proxy_set_header Connection \"\"; proxy_max_temp_file_size 0; } }"));
+                      "proxy_set_header Connection \"\"; proxy_set_header x-aws-proxy-auth \"\"; "
+                      "proxy_set_header x-aws-proxy-port \"\"; proxy_max_temp_file_size 0; } }"));
   FB_TRY_ASSIGN(const pid_t backend_worker, worker_of(all.backend->pid()));
   FB_TRY_ASSIGN(all.nginx_worker, worker_of(all.nginx->pid()));
   pin(backend_worker, Part::backend);
   pin(all.nginx_worker, Part::proxy);
   std::string url;
   std::string token;
-  FB_TRY_ASSIGN(all.ours, start_ours(all, false, url, token));
+  FB_TRY_ASSIGN(all.ours, start_ours(all, false, url, token, all.agent));
   all.our_port = static_cast<std::uint16_t>(std::atoi(url.c_str() + url.rfind(':') + 1));
   all.headers = load_headers(token, all.backend_port);
   all.request = "GET / HTTP/1.1\r\nhost: x\r\nx-aws-proxy-auth: " + token +
                 "\r\nx-aws-proxy-port: " + std::to_string(all.backend_port) + "\r\n\r\n";
-  FB_TRY_ASSIGN(all.ours_tls, start_ours(all, true, all.our_tls, token));
+  pid_t tls_agent = 0;
+  FB_TRY_ASSIGN(all.ours_tls, start_ours(all, true, all.our_tls, token, tls_agent));
   all.headers_tls = load_headers(token, all.backend_port);
   return {};
 }
 
 Result<> bench_requests(Report& report, const Proxies& all, int requests) {
-  const std::string shape =
-      "--h1 -n " + std::to_string(requests) + " -c " + std::to_string(kConnections) + " ";
-  const std::string nginx = shape + "http://127.0.0.1:" + std::to_string(all.nginx_port) + "/";
-  const std::string ours =
-      shape + all.headers + "http://127.0.0.1:" + std::to_string(all.our_port) + "/";
+  // The same bytes to both, and neither passes the token on.
+  const std::string shape = "--h1 -n " + std::to_string(requests) + " -c " +
+                            std::to_string(kConnections) + " " + all.headers + "http://127.0.0.1:";
+  const std::string nginx = shape + std::to_string(all.nginx_port) + "/";
+  const std::string ours = shape + std::to_string(all.our_port) + "/";
   Samples nginx_rate;
   Samples our_rate;
   double nginx_cpu = 0;
   double our_cpu = 0;
+  double agent_cpu = 0;
   // In turns: whatever else the host does falls on both.
   for (int round = 0; round < 5; ++round) {
     double before = cpu_ms(all.nginx_worker);
@@ -281,14 +286,18 @@ Result<> bench_requests(Report& report, const Proxies& all, int requests) {
     nginx_cpu += cpu_ms(all.nginx_worker) - before;
     nginx_rate.add(theirs);
     before = cpu_ms(all.ours->pid());
+    const double agent_before = cpu_ms(all.agent);
     FB_TRY_ASSIGN(const double mine, load(ours));
     our_cpu += cpu_ms(all.ours->pid()) - before;
+    agent_cpu += cpu_ms(all.agent) - agent_before;
     our_rate.add(mine);
   }
   report.value("proxy_requests_nginx", nginx_rate.p50(), "requests/s");
   report.value("proxy_requests", our_rate.p50(), "requests/s");
   report.value("proxy_cpu_nginx", nginx_cpu * 1000 / (5.0 * requests), "us of CPU a request");
   report.value("proxy_cpu", our_cpu * 1000 / (5.0 * requests), "us of CPU a request");
+  report.value("proxy_cpu_agent", agent_cpu * 1000 / (5.0 * requests),
+               "us of CPU a request, in the guest");
   return {};
 }
 
@@ -311,7 +320,7 @@ Result<> bench_proxy(Report& report, int requests) {
   FB_TRY(bench_requests(report, all, requests));
   const std::string plain = "GET / HTTP/1.1\r\nhost: x\r\n\r\n";
   FB_TRY_ASSIGN(const Samples direct, round_trips(all.backend_port, plain, 2000));
-  FB_TRY_ASSIGN(const Samples nginx, round_trips(all.nginx_port, plain, 2000));
+  FB_TRY_ASSIGN(const Samples nginx, round_trips(all.nginx_port, all.request, 2000));
   FB_TRY_ASSIGN(const Samples ours, round_trips(all.our_port, all.request, 2000));
   report.time("proxy_rtt_direct", direct);
   report.time("proxy_rtt_nginx", nginx);

@@ -248,6 +248,19 @@ test('nothing listens: 502 without a body', async () => {
   assert.equal(answer.headers['cache-control'], 'private, no-store');
 });
 
+test('an application on ::1 alone is found, and gets the whole request', async () => {
+  const six = http.createServer((req, res) => { res.setHeader('x-url', req.url); req.pipe(res); });
+  await new Promise((resolve, reject) => six.on('error', reject).listen(0, '::1', resolve));
+  const at = six.address().port;
+  const headers = { 'x-aws-proxy-auth': await endpoint.token(at), 'x-aws-proxy-port': String(at) };
+  const answer = await request(endpoint.base + '/six?a=1', { dispatcher, method: 'POST', body: 'x'.repeat(300000), headers });
+  assert.equal(answer.statusCode, 200);
+  assert.equal(answer.headers['x-url'], '/six?a=1');
+  assert.equal((await answer.body.text()).length, 300000);
+  six.closeAllConnections();
+  six.close();
+});
+
 test('force-h2 speaks HTTP/2 to the application, and fails with one that cannot', async () => {
   const plain = await call('/', { headers: { 'x-aws-proxy-force-h2': 'true' } });
   assert.equal(plain.statusCode, 502);
