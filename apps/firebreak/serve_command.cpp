@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include <CLI/CLI.hpp>
+#include <sys/resource.h>
 
 namespace firebreak::cli {
 namespace {
@@ -19,6 +20,14 @@ when the server ends, however it ends; the next one takes them over.
 
 Every option can also be set in the file given by --config (TOML: listen = "127.0.0.1:7070") or as
 an environment variable (FIREBREAK_LISTEN).)";
+
+// Sockets, taps and logs of every microVM are open here: as many as the host allows.
+void raise_open_files() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == files.rlim_max) return;
+  files.rlim_cur = files.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &files);
+}
 
 // "data-dir" is FIREBREAK_DATA_DIR.
 std::string variable_of(const std::string& option) {
@@ -148,6 +157,7 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
 }
 
 int run_serve(ServerConfig config) {
+  raise_open_files();
   config.data_dir = std::filesystem::absolute(config.data_dir).string();
   config.guest_dir = std::filesystem::absolute(config.guest_dir).string();
   auto served = serve(config);

@@ -182,13 +182,14 @@ Result<> bench_burst(Report& report, ServerProcess& server, int burst) {
 
 }  // namespace
 
-Result<> bench_api(Report& report, int count, int burst) {
+Result<> bench_api(Report& report, bool quick) {
+  const int count = quick ? 5 : 20;
   ServerProcess server;
   server.set_options({"--pool-least=2", "--pool-most=2"});
   if (!server.start() || !server.wait_python())
     return fail(Code::internal, "the server did not start", server.log());
   FB_TRY(bench_pool(report, server, count));
-  FB_TRY(bench_network(report, server, count));
+  FB_TRY(bench_network(report, server, quick ? count : 50));
   FB_TRY(bench_lambda(report, server, count));
   bench_signatures(report);
   server.stop();
@@ -200,7 +201,7 @@ Result<> bench_api(Report& report, int count, int burst) {
     server.call("DELETE", "/v1/microvms/" + id);
   }
   report.time("api_launch_restore", restores);
-  if (burst > 0) FB_TRY(bench_burst(report, server, burst));
+  if (!quick) FB_TRY(bench_burst(report, server, 100));
   return {};
 }
 

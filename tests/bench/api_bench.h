@@ -6,6 +6,6 @@
 
 namespace firebreak::bench {
 
-Result<> bench_api(Report& report, int count, int burst);
+Result<> bench_api(Report& report, bool quick);
 
 }  // namespace firebreak::bench

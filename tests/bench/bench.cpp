@@ -61,7 +61,7 @@ Task<Result<>> measure(Report& report, bool quick) {
   FB_CO_TRY_ASSIGN(auto snapshot, co_await bench_snapshot(256));
   FB_CO_TRY(co_await bench_lifecycle(report, snapshot, "", quick ? 5 : 20));
   FB_CO_TRY(co_await bench_exec(report, snapshot, quick ? 5 : 30));
-  FB_CO_TRY(bench_api(report, quick ? 5 : 20, quick ? 0 : 100));
+  FB_CO_TRY(bench_api(report, quick));
   FB_CO_TRY(bench_builds(report, quick ? 1 : 5));
   FB_CO_TRY(bench_egress(report, quick ? 2 : 10));
   FB_CO_TRY(bench_endpoint(report, quick ? 5 : 20));
@@ -124,7 +124,7 @@ int main_of_bench(const Options& options) {
   Report report;
   Result<> measured;
   if (options.only == "api") {
-    measured = bench_api(report, options.quick ? 5 : 20, options.quick ? 0 : 100);
+    measured = bench_api(report, options.quick);
   } else if (options.only == "builds") {
     measured = bench_builds(report, options.quick ? 1 : 5);
   } else if (options.only == "egress") {
