@@ -214,7 +214,8 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   registry_.add(vm);
   const core::Microvm record = vm->record;
   spawn(lifecycle_.launch(vm, clone ? std::move(clone->machine) : nullptr));
-  // While it starts.
+  // While it starts, but behind its first look at the store, which would wait for the disk.
+  co_await net::asio::post(services_.executor, net::asio::use_awaitable);
   const auto kept = co_await services_.db.run([](store::Store& store) { return store.sync(); });
   if (!kept) {
     (void)co_await lifecycle_.terminate(vm, "It could not be recorded.",
