@@ -10,6 +10,7 @@ import http.server
 import io
 import json
 import pathlib
+import subprocess
 import sys
 import tarfile
 import threading
@@ -89,9 +90,13 @@ class Layout:
         return self.add(kind, json.dumps(value).encode())
 
     def add_image(self, contents, config, machine="amd64"):
-        # The first one plain, the others with gzip.
-        packed = [self.add("application/vnd.oci.image.layer.v1.tar" + ("+gzip" if number else ""),
-                           gzip.compress(content, mtime=0) if number else content) for number, content in enumerate(contents)]
+        # In turns: plain, with gzip, with zstd.
+        pack = [("", lambda content: content), ("+gzip", lambda content: gzip.compress(content, mtime=0)),
+                ("+zstd", lambda content: subprocess.run(["zstd", "-qc"], input=content, stdout=subprocess.PIPE, check=True).stdout)]
+        packed = []
+        for number, content in enumerate(contents):
+            kind, compress = pack[number % len(pack)]
+            packed.append(self.add("application/vnd.oci.image.layer.v1.tar" + kind, compress(content)))
         settings = {"os": "linux", "architecture": machine, "config": config, "author": "somebody",
                     "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(each).hexdigest() for each in contents]}}
         manifest = {"schemaVersion": 2, "mediaType": MANIFEST,
