@@ -125,6 +125,8 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
   option("parallel-builds", config.parallel_builds, "Builds that run at a time; others wait")
       ->check(CLI::Range(1, 64));
   option("build-cache-mib", config.build_cache_mib, "Layers of builds kept for each tenant");
+  option("build-cache-mounts-mib", config.build_cache_mounts_mib,
+         "What RUN --mount=type=cache keeps for later builds of each tenant; 0: nothing");
   option("lambda-extensions", config.lambda_extensions,
          "Lambda API: longer lives and shorter idle times than AWS allows");
   option("lambda-arm-alias", config.lambda_arm_alias,

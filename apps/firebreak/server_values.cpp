@@ -128,6 +128,7 @@ Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDi
       .egress = config.build_egress,
       .time = std::chrono::seconds(config.build_seconds),
       .cache_bytes = config.build_cache_mib << 20,
+      .cache_mount_bytes = config.build_cache_mounts_mib << 20,
       .parallel = config.parallel_builds};
 }
 
