@@ -115,6 +115,8 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
          "What FROM may name beside images and bases: NAME=BASE,...");
   option("registries", config.registries,
          "Registries that FROM may name: HOST[:PORT],...; http://HOST:PORT is without TLS");
+  option("registry-auth", config.registry_auth,
+         "File with keys for those registries, as of 'skopeo login'; readable by its owner alone");
   option("apt-mirror", config.apt_mirror, "Where apt looks for packages, in builds and guests");
   option("apt-security-mirror", config.apt_security_mirror, "Where it looks for security updates");
   option("pip-index", config.pip_index, "Where pip looks for packages, in builds and guests");

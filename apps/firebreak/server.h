@@ -47,6 +47,7 @@ struct ServerConfig {
   bool lambda_arm_alias = false;
   std::string base_aliases;   // "NAME=BASE,...": beside the usual ones
   std::string registries;     // "HOST,...": that FROM may name; the first is the default
+  std::string registry_auth;  // file with keys for them
   std::string apt_mirror;     // addresses, written into the bases; empty: as they are
   std::string apt_security_mirror;
   std::string pip_index;

@@ -2,8 +2,10 @@
 """OCI images for tests, written by hand so that every byte is known:
   oci_images.py layout DIR       an image of three layers, called `v1`, with one for another machine beside it
   oci_images.py registry DIR LOG serves DIR's image as HOST/team/app:1 on a free port of 127.0.0.1: the first line of LOG; then a
-                                 line for each request. HOST/team/slow never answers. Ends with its standard input
+                                 line for each request. HOST/team/slow never answers. Only for `reader` with the password
+                                 `open-sesame`. Ends with its standard input
 """
+import base64
 import gzip
 import hashlib
 import http.server
@@ -132,6 +134,11 @@ def serve(where, log):
                 self.wfile.write(content)
 
         def do_GET(self):  # pylint: disable=invalid-name
+            if self.headers.get("authorization") != "Basic " + base64.b64encode(b"reader:open-sesame").decode():
+                self.send_response(401)
+                self.send_header("www-authenticate", 'Basic realm="test"')
+                self.send_header("content-length", "0")
+                return self.end_headers()
             lines.write(f"{self.command} {self.path}\n")
             parts = self.path.split("/")
             if parts[3:4] == ["slow"]:
