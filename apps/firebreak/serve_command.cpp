@@ -124,6 +124,8 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
          "What FROM may name beside images and bases: NAME=BASE,...");
   option("registries", config.registries,
          "Registries that FROM may name: HOST[:PORT],...; http://HOST:PORT is without TLS");
+  option("registry-auth", config.registry_auth,
+         "File with keys for those registries, as of 'skopeo login'; readable by its owner alone");
   option("apt-mirror", config.apt_mirror, "Where apt looks for packages, in builds and guests");
   option("apt-security-mirror", config.apt_security_mirror, "Where it looks for security updates");
   option("pip-index", config.pip_index, "Where pip looks for packages, in builds and guests");
@@ -134,6 +136,8 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
   option("parallel-builds", config.parallel_builds, "Builds that run at a time; others wait")
       ->check(CLI::Range(1, 64));
   option("build-cache-mib", config.build_cache_mib, "Layers of builds kept for each tenant");
+  option("build-cache-mounts-mib", config.build_cache_mounts_mib,
+         "What RUN --mount=type=cache keeps for later builds of each tenant; 0: nothing");
   option("lambda-extensions", config.lambda_extensions,
          "Lambda API: longer lives and shorter idle times than AWS allows");
   option("lambda-arm-alias", config.lambda_arm_alias,

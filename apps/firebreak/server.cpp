@@ -185,10 +185,11 @@ class Server {
 
   Result<> open_builds(const BaseDisks& disks, const machine::HostPaths& paths) {
     FB_TRY_ASSIGN(layers_, image::LayerCache::open(config_.data_dir + "/layers"));
+    FB_TRY_ASSIGN(cache_mounts_, image::CacheMounts::open(config_.data_dir + "/cache-mounts"));
     FB_TRY_ASSIGN(control::BuildsConfig builds, builds_of(config_, disks, paths));
     builds_ = std::make_unique<control::Builds>(*services_, *images_, supervisor_->egress(),
-                                                supervisor_->capacity(), *layers_, pool_,
-                                                std::move(builds));
+                                                supervisor_->capacity(), *layers_, *cache_mounts_,
+                                                pool_, std::move(builds));
     return {};
   }
 
@@ -220,7 +221,7 @@ class Server {
     FB_CO_TRY(co_await keys_->load());
     FB_CO_TRY(co_await tokens_->load());
     FB_CO_TRY(co_await images_->recover());
-    FB_CO_TRY(co_await builds_->prune_bases());
+    FB_CO_TRY(co_await builds_->prune());
     FB_CO_TRY(co_await supervisor_->start());
     if (config_.python_image) {
       // Whoever asks for it from the first moment on finds it, or finds it being built.
@@ -405,6 +406,7 @@ class Server {
   std::unique_ptr<control::Supervisor> supervisor_;
   std::unique_ptr<control::Images> images_;
   std::unique_ptr<image::LayerCache> layers_;
+  std::unique_ptr<image::CacheMounts> cache_mounts_;
   std::unique_ptr<control::Builds> builds_;
   std::unique_ptr<ingress::TokenRing> tokens_;
   std::unique_ptr<ingress::SupervisorGate> gate_;

@@ -45,15 +45,17 @@ struct ServerConfig {
   bool python_image = true;                 // make the image `python` when it is missing
   bool lambda_extensions = false;
   bool lambda_arm_alias = false;
-  std::string base_aliases;  // "NAME=BASE,...": beside the usual ones
-  std::string registries;    // "HOST,...": that FROM may name; the first is the default
-  std::string apt_mirror;    // addresses, written into the bases; empty: as they are
+  std::string base_aliases;   // "NAME=BASE,...": beside the usual ones
+  std::string registries;     // "HOST,...": that FROM may name; the first is the default
+  std::string registry_auth;  // file with keys for them
+  std::string apt_mirror;     // addresses, written into the bases; empty: as they are
   std::string apt_security_mirror;
   std::string pip_index;
   std::string build_egress;  // policy of builds that name none; empty: the tenant's default
   std::uint32_t build_seconds = 1800;
   std::uint32_t parallel_builds = 2;
-  std::uint64_t build_cache_mib = 20480;  // layers kept for each tenant
+  std::uint64_t build_cache_mib = 20480;        // layers kept for each tenant
+  std::uint64_t build_cache_mounts_mib = 4096;  // what its RUN --mount=type=cache keeps
   std::string aws_rates;  // "RunMicrovm=5,SuspendMicrovm=2": calls a second per tenant
   std::uint64_t object_quota_mib = 10240;
   std::uint64_t object_max_mib = 5120;

@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/sys.h"
 #include "base/text.h"
+#include "control/registry_auth.h"
 #include "image/base_mirrors.h"
 
 namespace firebreak::cli {
@@ -115,20 +116,28 @@ Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDi
   }
   auto registries = image::parse_registries(config.registries);
   if (!registries) return fail(registries.error(), "--registries");
-  return control::BuildsConfig{
-      .bases = {.managed = {{control::kDebianBase, disks.debian},
-                            {control::kPythonBase, disks.python}},
-                .copies = disks.copies,
-                .scratch_disk = paths.scratch_disk(),
-                .aliases = std::move(aliases),
-                .registries = {.allowed = *std::move(registries),
-                               .directory = config.data_dir + "/registry",
-                               .uid = config.uid_first + config.uid_count}},
-      .directory = config.data_dir + "/builds",
-      .egress = config.build_egress,
-      .time = std::chrono::seconds(config.build_seconds),
-      .cache_bytes = config.build_cache_mib << 20,
-      .parallel = config.parallel_builds};
+  if (!config.registry_auth.empty()) {
+    // Looked at now, so that nobody finds out from a build.
+    auto keys = control::read_registry_auth(config.registry_auth);
+    if (!keys) return fail(keys.error(), "--registry-auth");
+    if (auto good = control::registry_auth_for(*keys, ""); !good)
+      return fail(good.error(), "--registry-auth " + config.registry_auth);
+  }
+  return control::BuildsConfig{.bases = {.managed = {{control::kDebianBase, disks.debian},
+                                                     {control::kPythonBase, disks.python}},
+                                         .copies = disks.copies,
+                                         .scratch_disk = paths.scratch_disk(),
+                                         .aliases = std::move(aliases),
+                                         .registries = {.allowed = *std::move(registries),
+                                                        .directory = config.data_dir + "/registry",
+                                                        .uid = config.uid_first + config.uid_count,
+                                                        .auth_file = config.registry_auth}},
+                               .directory = config.data_dir + "/builds",
+                               .egress = config.build_egress,
+                               .time = std::chrono::seconds(config.build_seconds),
+                               .cache_bytes = config.build_cache_mib << 20,
+                               .cache_mount_bytes = config.build_cache_mounts_mib << 20,
+                               .parallel = config.parallel_builds};
 }
 
 Result<std::unique_ptr<object::RemoteObjects>> remote_objects_of(const ServerConfig& config,

@@ -102,18 +102,43 @@ std::string snapshot_key(const core::TenantId& tenant, const BuildRequest& reque
 }  // namespace
 
 Builds::Builds(Services& services, Images& images, Egress& egress, Capacity& capacity,
-               image::LayerCache& cache, net::asio::thread_pool& pool, BuildsConfig config)
+               image::LayerCache& cache, image::CacheMounts& mounts, net::asio::thread_pool& pool,
+               BuildsConfig config)
     : services_(services),
       images_(images),
       egress_(egress),
       capacity_(capacity),
       cache_(cache),
+      mounts_(mounts),
       pool_(pool),
       config_(std::move(config)),
       bases_(services, pool, config_.bases),
       log_(services.executor, config_.directory),
       slots_(services.executor, config_.parallel) {
   (void)sys::mkdirs(config_.directory, 0700);
+}
+
+net::Task<Result<>> Builds::prune() {
+  FB_CO_TRY(co_await prune_bases());
+  FB_CO_TRY_ASSIGN(const auto owners, mounts_.owners());
+  for (const std::string& owner : owners) FB_CO_TRY(co_await shrink_caches(core::TenantId(owner)));
+  co_return Result<>();
+}
+
+net::Task<Result<>> Builds::forget(core::TenantId tenant) {
+  FB_CO_TRY(cache_.shrink(tenant.str(), 0));
+  auto remove = [&] { return mounts_.remove(tenant.str()); };
+  co_return co_await net::run_blocking(pool_, remove);
+}
+
+net::Task<Result<>> Builds::shrink_caches(core::TenantId tenant) {
+  FB_CO_TRY_ASSIGN(const auto found, co_await services_.db.run([&tenant](store::Store& store) {
+    return store.find_tenant(tenant);
+  }));
+  if (!found) co_return co_await forget(tenant);
+  FB_CO_TRY(cache_.shrink(tenant.str(), config_.cache_bytes));
+  auto shrink = [&] { return mounts_.shrink(tenant.str(), config_.cache_mount_bytes); };
+  co_return co_await net::run_blocking(pool_, shrink);
 }
 
 net::Task<Result<>> Builds::prune_bases() {
@@ -246,7 +271,7 @@ net::Task<void> Builds::run(ActivePtr active) {
     say(*active, "SUCCESSFUL: " + made.image.name + " " + core::version_text(made.version.number));
   }
   (void)co_await images_.finish(made, std::move(snapshot));
-  if (auto shrunk = cache_.shrink(active->tenant.id.str(), config_.cache_bytes); !shrunk)
+  if (auto shrunk = co_await shrink_caches(active->tenant.id); !shrunk)
     services_.log.warn("build cache", {{"error", shrunk.error().text()}});
   active_.erase(made.build.id);
   log_.changed().notify();
@@ -303,7 +328,7 @@ net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline
   const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
       services_.clock.now().time_since_epoch());
   image::Builder builder(
-      services_.engine, cache_, pool_,
+      services_.engine, cache_, mounts_, pool_,
       {.owner = active->tenant.id.str(),
        .context = std::move(plan.context),
        .ignore = std::move(plan.ignore),
@@ -312,6 +337,7 @@ net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline
        .scratch = bases_.scratch_disk(),
        .secrets = std::move(request.secrets),
        .use_cache = !request.no_cache,
+       .cache_mount_bytes = config_.cache_mount_bytes,
        .mtime_ns = now.count(),
        .name = "build-" + active->made.build.id.str(),
        .machine = machine_spec(active),

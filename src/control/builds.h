@@ -50,7 +50,8 @@ struct BuildsConfig {
   std::string directory;  // of logs
   std::string egress;     // of builds that name none; empty: the tenant's default
   std::chrono::seconds time{1800};
-  std::uint64_t cache_bytes = std::uint64_t{20} << 30;  // per tenant
+  std::uint64_t cache_bytes = std::uint64_t{20} << 30;       // of layers, per tenant
+  std::uint64_t cache_mount_bytes = std::uint64_t{4} << 30;  // per tenant; 0: none are kept
   std::uint32_t parallel = 2;
   std::uint32_t per_tenant = 5;  // waiting ones included
 };
@@ -59,13 +60,17 @@ class Builds {
  public:
   // `pool` does what blocks.
   Builds(Services& services, Images& images, Egress& egress, Capacity& capacity,
-         image::LayerCache& cache, net::asio::thread_pool& pool, BuildsConfig config);
+         image::LayerCache& cache, image::CacheMounts& mounts, net::asio::thread_pool& pool,
+         BuildsConfig config);
   Builds(const Builds&) = delete;
   Builds& operator=(const Builds&) = delete;
   ~Builds() = default;
 
-  // Copies of bases that neither the settings nor a snapshot name any more.
-  net::Task<Result<>> prune_bases();
+  // Copies of bases that neither the settings nor a snapshot name any more; caches of tenants that
+  // are gone.
+  net::Task<Result<>> prune();
+  // What builds kept for a tenant that is removed. Builds that are under way keep what they need.
+  net::Task<Result<>> forget(core::TenantId tenant);
   // Checks what can be checked without a machine, writes the records and goes on by itself.
   // Code::invalid with the place in the Dockerfile; Code::conflict while a build of that image goes
   // on; Code::exhausted when the tenant has too many.
@@ -104,7 +109,10 @@ class Builds {
   net::Task<Result<Plan>> plan(const core::TenantId& tenant, const BuildRequest& request,
                                BuildRequest::Context context,
                                std::optional<RegistryAccess> registry, Deadline deadline);
+  net::Task<Result<>> prune_bases();
   net::Task<void> run(ActivePtr active);
+  // The limits of the caches, for whom they are, or nothing of a tenant that is gone.
+  net::Task<Result<>> shrink_caches(core::TenantId tenant);
   // Until the host has room for its machine.
   net::Task<Result<>> wait_for_room(ActivePtr active, Deadline deadline);
   // The name of the snapshot.
@@ -123,6 +131,7 @@ class Builds {
   Egress& egress_;
   Capacity& capacity_;
   image::LayerCache& cache_;
+  image::CacheMounts& mounts_;
   net::asio::thread_pool& pool_;
   BuildsConfig config_;
   BaseFinder bases_;

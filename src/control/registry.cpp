@@ -2,8 +2,13 @@
 
 #include <algorithm>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include "base/sys.h"
 #include "base/text.h"
+#include "control/registry_auth.h"
+#include "machine/unprivileged.h"
 
 namespace firebreak::control {
 namespace {
@@ -28,13 +33,37 @@ RegistryImage::~RegistryImage() {
   (void)sys::remove_tree(directory_);
 }
 
-net::Task<Result<std::string>> RegistryImage::call(std::vector<std::string> arguments,
+Result<bool> RegistryImage::put_keys() const {
+  if (settings_.auth_file.empty()) return false;
+  FB_TRY_ASSIGN(const std::string all, read_registry_auth(settings_.auth_file));
+  FB_TRY_ASSIGN(const std::string own, registry_auth_for(all, place_.registry.host));
+  if (own.empty()) return false;
+  (void)::unlink(keys_path().c_str());
+  FB_TRY_ASSIGN(const UniqueFd file, sys::open(keys_path(), O_WRONLY | O_CREAT | O_EXCL, 0600));
+  if (::fchown(file.get(), settings_.uid, settings_.uid) != 0)
+    return fail_errno("chown " + keys_path());
+  FB_TRY(sys::write_all(file.get(), own));
+  return true;
+}
+
+net::Task<Result<std::string>> RegistryImage::call(Command command,
+                                                   std::vector<std::string> arguments,
                                                    std::uint64_t file_bytes, Deadline deadline) {
-  auto done = co_await skopeo_.run({.arguments = std::move(arguments),
+  const auto keys = put_keys();
+  // What is wrong with the operator's file is not a tenant's to read.
+  if (!keys)
+    co_return fail(Code::unavailable, "the server's keys for registries cannot be read",
+                   keys.error().text());
+  std::vector<std::string> words{command.name, command.no_keys};
+  if (*keys)
+    words = {command.name, command.keys_in, std::string(machine::kUnprivilegedDir) + "/" + kKeys};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  auto done = co_await skopeo_.run({.arguments = std::move(words),
                                     .directory = directory_,
                                     .file_bytes = file_bytes,
                                     .tools = access_.tools},
                                    deadline);
+  if (*keys) (void)::unlink(keys_path().c_str());
   if (done || done.error().code != Code::unavailable) co_return done;
   for (const std::string_view line : split(done.error().detail, '\n'))
     if (!line.empty()) access_.log("    " + std::string(line));
@@ -44,11 +73,12 @@ net::Task<Result<std::string>> RegistryImage::call(std::vector<std::string> argu
 
 net::Task<Result<std::string>> RegistryImage::inspect(std::vector<std::string> options,
                                                       std::string url, Deadline deadline) {
-  std::vector<std::string> arguments{"inspect", "--no-creds", "--raw"};
+  std::vector<std::string> arguments{"--raw"};
   if (place_.registry.plain) arguments.emplace_back("--tls-verify=false");
   arguments.insert(arguments.end(), options.begin(), options.end());
   arguments.push_back(std::move(url));
-  co_return co_await call(std::move(arguments), kMaxDocumentFile,
+  Command command{.name = "inspect", .no_keys = "--no-creds", .keys_in = "--authfile"};
+  co_return co_await call(std::move(command), std::move(arguments), kMaxDocumentFile,
                           deadline.earlier(Deadline::in(kInspectTime)));
 }
 
@@ -88,12 +118,12 @@ net::Task<Result<>> RegistryImage::fetch(Deadline deadline) {
   }
   access_.log("    fetching " + std::to_string(bytes >> 10) + " KiB from " + place_.registry.host);
   // By digest: what is fetched is what was read, whatever the tag means by now.
-  std::vector<std::string> arguments{"copy", "--quiet", "--src-no-creds",
-                                     "--dest-oci-accept-uncompressed-layers"};
+  std::vector<std::string> arguments{"--quiet", "--dest-oci-accept-uncompressed-layers"};
   if (place_.registry.plain) arguments.emplace_back("--src-tls-verify=false");
   arguments.insert(arguments.end(),
                    {place_.url(image_.digest), std::string("oci:") + kLayout + ":fetched"});
-  FB_CO_TRY(co_await call(std::move(arguments), largest, deadline));
+  Command command{.name = "copy", .no_keys = "--src-no-creds", .keys_in = "--src-authfile"};
+  FB_CO_TRY(co_await call(std::move(command), std::move(arguments), largest, deadline));
   fetched_ = true;
   co_return Result<>();
 }
@@ -138,8 +168,9 @@ net::Task<Result<std::shared_ptr<RegistryImage>>> Registries::read(RegistryPlace
                                                                    RegistryAccess access,
                                                                    Deadline deadline) {
   FB_CO_TRY(sys::mkdirs(settings_.directory, 0700));
-  auto image = std::make_shared<RegistryImage>(skopeo_, std::move(place), std::move(access),
-                                               settings_.directory + "/" + sys::random_hex(8));
+  auto image =
+      std::make_shared<RegistryImage>(skopeo_, settings_, std::move(place), std::move(access),
+                                      settings_.directory + "/" + sys::random_hex(8));
   FB_CO_TRY(co_await image->read(deadline));
   co_return image;
 }

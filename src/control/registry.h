@@ -18,6 +18,7 @@ struct RegistrySettings {
   std::vector<image::Registry> allowed;  // the first is asked for names without a host
   std::string directory;                 // for what is fetched, while it is needed
   uid_t uid = 0;                         // that fetches
+  std::string auth_file;  // keys (registry_auth.h), read for each call; empty: nobody's
 };
 
 // An image where it is. Made only by Registries::find.
@@ -38,8 +39,10 @@ struct RegistryAccess {
 // a directory that goes with this object.
 class RegistryImage final : public image::LayerBlobs {
  public:
-  RegistryImage(Skopeo& skopeo, RegistryPlace place, RegistryAccess access, std::string directory)
+  RegistryImage(Skopeo& skopeo, const RegistrySettings& settings, RegistryPlace place,
+                RegistryAccess access, std::string directory)
       : skopeo_(skopeo),
+        settings_(settings),
         place_(std::move(place)),
         access_(std::move(access)),
         directory_(std::move(directory)) {}
@@ -53,10 +56,22 @@ class RegistryImage final : public image::LayerBlobs {
   net::Task<Result<std::string>> inspect(std::vector<std::string> options, std::string url,
                                          Deadline deadline);
   net::Task<Result<>> fetch(Deadline deadline);
-  net::Task<Result<std::string>> call(std::vector<std::string> arguments, std::uint64_t file_bytes,
-                                      Deadline deadline);
+  // A command, and what its options about keys are called.
+  struct Command {
+    std::string name;
+    std::string no_keys;
+    std::string keys_in;
+  };
+  net::Task<Result<std::string>> call(Command command, std::vector<std::string> arguments,
+                                      std::uint64_t file_bytes, Deadline deadline);
+  // Puts this registry's where the program finds them; false if there are none.
+  Result<bool> put_keys() const;
+  std::string keys_path() const { return directory_ + "/" + kKeys; }
+
+  static constexpr const char* kKeys = "auth.json";
 
   Skopeo& skopeo_;
+  const RegistrySettings& settings_;
   RegistryPlace place_;
   RegistryAccess access_;
   std::string directory_;

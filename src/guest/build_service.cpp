@@ -2,6 +2,7 @@
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "guest/file_service.h"
 #include "guest/layer_sink.h"
 #include "guest/tenant_tar.h"
 #include "guest/transfer.h"
@@ -102,6 +103,12 @@ std::unique_ptr<StreamHandler> BuildService::open(const Request& request,
     if (request.param("path").empty())
       return refuse(*exchange, {Code::invalid, "query value 'path' is missing", {}});
     return upload(reactor_, workers_, exchange, [=] { return open_unpack(request, root); });
+  }
+  if (request.is("GET", "/build/tar")) {
+    return download(reactor_, workers_, exchange, [request]() -> Result<OpenedSource> {
+      FB_TRY_ASSIGN(const UniqueFd staging, open_staging(std::string(request.param("staging"))));
+      return open_packed(staging.get(), std::string(request.param("path")));
+    });
   }
   if (request.is("PUT", "/build/layer")) {
     return upload(reactor_, workers_, exchange, [root]() -> Result<std::unique_ptr<Sink>> {

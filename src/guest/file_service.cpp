@@ -125,11 +125,7 @@ Result<OpenedSource> open_list(const Request& request, int root) {
 
 Result<OpenedSource> open_pack(const Request& request, int root) {
   FB_TRY_ASSIGN(const std::string path, path_of(request));
-  FB_TRY_ASSIGN(auto tar, TarSource::open(root, path));
-  OpenedSource opened;
-  opened.content_type = "application/x-tar";
-  opened.source = std::make_unique<PackSource>(std::move(tar));
-  return opened;
+  return open_packed(root, path);
 }
 
 Result<std::unique_ptr<Sink>> open_unpack(const Request& request, int root) {
@@ -182,6 +178,14 @@ Result<json::object> run_call(const Request& request, int root) {
 }
 
 }  // namespace
+
+Result<OpenedSource> open_packed(int root, const std::string& path) {
+  FB_TRY_ASSIGN(auto tar, TarSource::open(root, path));
+  OpenedSource opened;
+  opened.content_type = "application/x-tar";
+  opened.source = std::make_unique<PackSource>(std::move(tar));
+  return opened;
+}
 
 std::unique_ptr<StreamHandler> FileService::open(const Request& request,
                                                  const std::shared_ptr<Exchange>& exchange) {

@@ -4,6 +4,7 @@
 
 #include "guest/exchange.h"
 #include "guest/exec_table.h"
+#include "guest/transfer.h"
 #include "guest/workers.h"
 
 namespace firebreak::guest {
@@ -23,5 +24,8 @@ class FileService final : public Service {
   Workers& workers_;
   const ExecTable& execs_;
 };
+
+// A directory's contents, or a file, as a tar stream. On a worker.
+Result<OpenedSource> open_packed(int root, const std::string& path);
 
 }  // namespace firebreak::guest

@@ -90,10 +90,9 @@ net::Task<Result<>> BuildMachine::make_directory(std::string path, std::string u
   co_return co_await nothing.finish(deadline);
 }
 
-net::Task<Result<>> BuildMachine::stage(std::string name, bool keep, std::uint64_t bytes,
-                                        Deadline deadline) {
+net::Task<Result<>> BuildMachine::stage(std::string name, std::uint64_t bytes, Deadline deadline) {
   const std::string path = "/build/staging/" + percent_encode(name, "");
-  if (!keep) (void)co_await agent().data_call("DELETE", path, {}, deadline);
+  (void)co_await agent().data_call("DELETE", path, {}, deadline);
   FB_CO_TRY(
       co_await agent().data_call("PUT", path + "?bytes=" + std::to_string(bytes), {}, deadline));
   co_return Result<>();

@@ -58,8 +58,8 @@ class BuildMachine {
   net::Task<Result<Target>> target_of(const CopyStep& copy, bool one_file, Deadline deadline);
   net::Task<Result<>> make_directory(std::string path, std::string user, Deadline deadline);
 
-  // An empty tree in memory, or the one that is there if `keep`.
-  net::Task<Result<>> stage(std::string name, bool keep, std::uint64_t bytes, Deadline deadline);
+  // An empty tree in memory, in place of one that is there.
+  net::Task<Result<>> stage(std::string name, std::uint64_t bytes, Deadline deadline);
   struct StepMount {
     StagedTree tree;
     std::string target;

@@ -408,7 +408,9 @@ TEST(BuildPlan, AnImageOfLayersIsAStageOfItsOwn) {
   const auto key = [](const OciLayer& layer) {
     return step_inputs({.text = "", .action = LayerStep{.image = "i", .layer = layer}});
   };
-  EXPECT_EQ(key(one), key({.digest = "other", .diff_id = "d1", .size = 9, .gzip = true}));
+  EXPECT_EQ(
+      key(one),
+      key({.digest = "other", .diff_id = "d1", .size = 9, .compression = wire::Compression::gzip}));
   EXPECT_NE(key(one), key(two));
 }
 

@@ -53,6 +53,8 @@ Error at_step(const Error& error, const BuildStep& step) {
 
 net::Task<Result<BuiltDisk>> Builder::run(Deadline deadline) {
   auto built = co_await run_stages(deadline);
+  // A failed stage's: what it fetched need not be fetched again.
+  if (machine_) co_await keep_caches(*machine_, deadline);
   if (source_) co_await source_->end();
   if (machine_) co_await machine_->end();
   source_.reset();
@@ -101,6 +103,7 @@ net::Task<Result<Builder::Stage>> Builder::run_stage(std::size_t index, Deadline
   }
   // What comes later may take files from it.
   if (machine_) {
+    co_await keep_caches(*machine_, deadline);
     if (source_) co_await source_->end();
     source_ = std::move(machine_);
     source_unused_ = std::ranges::all_of(planned.steps, is_layer);
@@ -310,7 +313,7 @@ net::Task<Result<>> Builder::act(BuildMachine& machine, const RunStep& run, cons
   if (!run.script.empty()) {
     // In memory, where nothing of it can stay on the disk.
     constexpr const char* kScript = "/dev/firebreak-step";
-    FB_CO_TRY(co_await machine.stage("script", false, 0, deadline));
+    FB_CO_TRY(co_await machine.stage("script", 0, deadline));
     FB_CO_TRY_ASSIGN(const FileMode executable, FileMode::parse("0755"));
     FB_CO_TRY(co_await copy_inline(machine.agent(), {{.name = "run", .content = run.script}},
                                    {.directory = ".", .staging = "script", .user = {}}, "",

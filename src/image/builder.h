@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "image/build_machine.h"
+#include "image/cache_mounts.h"
 #include "image/layer_cache.h"
 #include "image/oci_layer.h"
 #include "image/oci_source.h"
@@ -29,9 +30,10 @@ struct BuildOrder {
   std::map<std::string, FoundBase> bases;  // by the name in the Dockerfile
   std::string scratch;                     // an empty disk
   std::map<std::string, std::string> secrets;
-  bool use_cache = true;
-  std::int64_t mtime_ns = 0;  // of files from the context
-  std::string name;           // machines of this build are NAME, NAME-1, ...
+  bool use_cache = true;                // of layers
+  std::uint64_t cache_mount_bytes = 0;  // the most that one may keep; 0: none is kept
+  std::int64_t mtime_ns = 0;            // of files from the context
+  std::string name;                     // machines of this build are NAME, NAME-1, ...
   BuildMachineSpec machine;
   BuildOutput log;
 };
@@ -53,9 +55,14 @@ struct BuiltDisk {
 class Builder {
  public:
   // `pool` does what blocks.
-  Builder(machine::Engine& engine, LayerCache& cache, net::asio::thread_pool& pool,
-          BuildOrder order)
-      : engine_(engine), cache_(cache), pool_(pool), hold_(cache), order_(std::move(order)) {}
+  Builder(machine::Engine& engine, LayerCache& cache, CacheMounts& mounts,
+          net::asio::thread_pool& pool, BuildOrder order)
+      : engine_(engine),
+        cache_(cache),
+        mounts_(mounts),
+        pool_(pool),
+        hold_(cache),
+        order_(std::move(order)) {}
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
   ~Builder() = default;
@@ -111,6 +118,16 @@ class Builder {
   net::Task<Result<StagedTree>> stage_secret(BuildMachine& machine, const wire::Mount& mount,
                                              const std::string& value, std::size_t number,
                                              Deadline deadline);
+  // What the machine has already, or an earlier build left, or a new one.
+  net::Task<Result<StagedTree>> stage_cache(BuildMachine& machine, const RunMount& mount,
+                                            Deadline deadline);
+  net::Task<bool> restore_cache(BuildMachine& machine, const RunMount& mount, std::string key,
+                                Deadline deadline);
+  net::Task<Result<>> fill_cache(BuildMachine& machine, const FileSpan& kept,
+                                 const wire::Mount& mount, std::string staging, Deadline deadline);
+  // Those that the stage may have changed, for later builds.
+  net::Task<void> keep_caches(BuildMachine& machine, Deadline deadline);
+  net::Task<Result<>> keep_cache(BuildMachine& machine, std::string key, Deadline deadline);
   net::Task<Result<StagedTree>> stage_bind(BuildMachine& machine, const RunMount& mount,
                                            const CopySelection* selected, std::string name,
                                            Deadline deadline);
@@ -123,12 +140,14 @@ class Builder {
 
   machine::Engine& engine_;
   LayerCache& cache_;
+  CacheMounts& mounts_;
   net::asio::thread_pool& pool_;
   LayerCache::Hold hold_;
   BuildOrder order_;
   std::vector<Stage> done_;  // as the plan's stages
   std::vector<StepReport> reports_;
   std::unique_ptr<BuildMachine> machine_;  // of the stage
+  std::map<std::string, bool> caches_;     // that are in it, by key: may a step have written there
   std::unique_ptr<BuildMachine> source_;   // that files are taken from
   bool source_unused_ = false;  // nothing but layers came into it: a stage may go on in it
   std::size_t steps_ = 0;       // of all stages

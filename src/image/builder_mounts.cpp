@@ -1,31 +1,7 @@
 // What RUN --mount brings into a step: trees in memory, bound into the machine for its time.
 #include "image/builder.h"
-#include "wire/crypto.h"
 
 namespace firebreak::image {
-namespace {
-
-// A directory with the owner and mode of the mount's options.
-wire::TarEntry top_of(const wire::Mount& mount, std::uint32_t mode) {
-  return {.path = "top",
-          .type = wire::TarType::dir,
-          .mode = mount.mode.value_or(mode),
-          .uid = mount.uid.value_or(0),
-          .gid = mount.gid.value_or(0)};
-}
-
-net::Task<Result<>> put_entry(machine::AgentClient& agent, std::string staging,
-                              wire::TarEntry entry, std::string content, Deadline deadline) {
-  FB_CO_TRY_ASSIGN(
-      GuestArchive archive,
-      GuestArchive::open(agent, {.directory = ".", .staging = std::move(staging), .user = {}}));
-  FB_CO_TRY(co_await archive.begin(entry, deadline));
-  FB_CO_TRY(co_await archive.write(content, deadline));
-  FB_CO_TRY(co_await archive.end(deadline));
-  co_return co_await archive.finish(deadline);
-}
-
-}  // namespace
 
 net::Task<Result<>> Builder::prepare_mount(BuildMachine& machine, const RunMount& run_mount,
                                            const CopySelection* selected, std::size_t number,
@@ -53,27 +29,16 @@ net::Task<Result<>> Builder::prepare_mount(BuildMachine& machine, const RunMount
       break;
     }
     case Type::tmpfs:
-      FB_CO_TRY(co_await machine.stage(name, false, mount.size, deadline));
+      FB_CO_TRY(co_await machine.stage(name, mount.size, deadline));
       FB_CO_TRY(co_await put_entry(machine.agent(), name, top_of(mount, 01777), "", deadline));
       tree = {.staging = name, .path = "top"};
       break;
     case Type::cache: {
-      // Lives as long as the stage's machine: a cache may be empty at any time.
-      const std::string cache = "cache-" + wire::sha256_hex(mount.id).substr(0, 16);
-      FB_CO_TRY(co_await machine.stage(cache, true, 0, deadline));
-      FB_CO_TRY(co_await put_entry(machine.agent(), cache, top_of(mount, 0755), "", deadline));
-      if (run_mount.source.kind == FileSource::Kind::stage ||
-          run_mount.source.kind == FileSource::Kind::image) {
-        FB_CO_TRY_ASSIGN(BuildMachine * source, co_await source_on(run_mount.source, deadline));
-        FB_CO_TRY(co_await copy_guest(
-            source->agent(), {.path = "/" + mount.source, .directory = true}, machine.agent(),
-            {.directory = "top", .staging = cache, .user = {}}, "", std::nullopt, {}, deadline));
-      }
-      tree = {.staging = cache, .path = "top"};
+      FB_CO_TRY_ASSIGN(tree, co_await stage_cache(machine, run_mount, deadline));
       break;
     }
     case Type::bind: {
-      FB_CO_TRY(co_await machine.stage(name, false, 0, deadline));
+      FB_CO_TRY(co_await machine.stage(name, 0, deadline));
       FB_CO_TRY_ASSIGN(tree, co_await stage_bind(machine, run_mount, selected, name, deadline));
       break;
     }
@@ -86,7 +51,7 @@ net::Task<Result<StagedTree>> Builder::stage_secret(BuildMachine& machine, const
                                                     const std::string& value, std::size_t number,
                                                     Deadline deadline) {
   const std::string name = "mount-" + std::to_string(number);
-  FB_CO_TRY(co_await machine.stage(name, false, 0, deadline));
+  FB_CO_TRY(co_await machine.stage(name, 0, deadline));
   wire::TarEntry file = top_of(mount, 0400);
   file.path = "secret";
   file.type = wire::TarType::file;

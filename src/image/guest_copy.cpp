@@ -157,6 +157,25 @@ net::Task<Result<>> GuestArchive::finish_packed(Deadline deadline) {
   co_return co_await machine::expect_ok(*stream_, deadline);
 }
 
+wire::TarEntry top_of(const wire::Mount& mount, std::uint32_t mode) {
+  return {.path = "top",
+          .type = wire::TarType::dir,
+          .mode = mount.mode.value_or(mode),
+          .uid = mount.uid.value_or(0),
+          .gid = mount.gid.value_or(0)};
+}
+
+net::Task<Result<>> put_entry(machine::AgentClient& agent, std::string staging,
+                              wire::TarEntry entry, std::string content, Deadline deadline) {
+  FB_CO_TRY_ASSIGN(
+      GuestArchive archive,
+      GuestArchive::open(agent, {.directory = ".", .staging = std::move(staging), .user = {}}));
+  FB_CO_TRY(co_await archive.begin(entry, deadline));
+  FB_CO_TRY(co_await archive.write(content, deadline));
+  FB_CO_TRY(co_await archive.end(deadline));
+  co_return co_await archive.finish(deadline);
+}
+
 // ----------------------------------------------------------------------------------- the context
 
 net::Task<Result<>> copy_context(machine::AgentClient& agent, const BuildContext& context,

@@ -52,6 +52,12 @@ class GuestArchive {
   std::string out_;
 };
 
+// The directory "top" of a staging, with the owner and mode of a mount's options.
+wire::TarEntry top_of(const wire::Mount& mount, std::uint32_t mode);
+// One entry of a staging.
+net::Task<Result<>> put_entry(machine::AgentClient& agent, std::string staging,
+                              wire::TarEntry entry, std::string content, Deadline deadline);
+
 struct ModeAndTime {
   std::optional<FileMode> mode;  // --chmod
   std::int64_t mtime_ns = 0;     // of what comes from the context

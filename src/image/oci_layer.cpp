@@ -10,8 +10,9 @@
 namespace firebreak::image {
 namespace {
 
-// Small, because a piece may become a thousand times as much.
 constexpr std::size_t kPiece = std::size_t{16} * 1024;
+// What is taken apart at once: small, because four bytes of zstd may become 128 KiB.
+constexpr std::size_t kBite = 512;
 constexpr std::size_t kOutput = std::size_t{256} * 1024;
 constexpr std::string_view kWhiteout = ".wh.";
 
@@ -92,10 +93,9 @@ Result<CheckedLayer> check_layer(FileSpan blob, const OciLayer& layer, const Lay
   }
   if ("sha256:" + packed.hex() != layer.digest) return damaged(layer.digest);
 
-  CheckedLayer out{.blob = std::move(blob), .gzip = layer.gzip};
+  CheckedLayer out{.blob = std::move(blob)};
   FB_TRY_ASSIGN(const std::string begin, out.blob.read(0, wire::kCompressionMagic));
-  const auto kind = wire::recognise_compression(begin);
-  if (kind != (layer.gzip ? wire::Compression::gzip : wire::Compression::none))
+  if (wire::recognise_compression(begin) != layer.compression)
     return fail(Code::invalid, "a layer is compressed in another way than its type says");
   Inspector inspector(limits, out);
   wire::Decompressor decompressor(
@@ -126,10 +126,15 @@ class LayerStream::Packer final : private TarRepacker {
     for (; whiteout_ < layer_.whiteouts.size() && ready() < kOutput; ++whiteout_)
       FB_TRY(add_empty({.path = layer_.whiteouts[whiteout_]}));
     while (ready() < kOutput && !finished_) {
-      FB_TRY_ASSIGN(const std::string bytes, layer_.blob.read(at_, kPiece));
-      at_ += bytes.size();
-      if (!bytes.empty()) {
-        FB_TRY(decompressor_.feed(bytes));
+      if (bitten_ == input_.size()) {
+        FB_TRY_ASSIGN(input_, layer_.blob.read(at_, kPiece));
+        at_ += input_.size();
+        bitten_ = 0;
+      }
+      if (!input_.empty()) {
+        const std::string_view bite = std::string_view(input_).substr(bitten_, kBite);
+        bitten_ += bite.size();
+        FB_TRY(decompressor_.feed(bite));
         continue;
       }
       FB_TRY(decompressor_.finish());
@@ -150,6 +155,8 @@ class LayerStream::Packer final : private TarRepacker {
   CheckedLayer layer_;
   std::size_t whiteout_ = 0;
   std::uint64_t at_ = 0;  // in the blob
+  std::string input_;     // what was read of it last
+  std::size_t bitten_ = 0;
   bool finished_ = false;
   wire::Decompressor decompressor_{[this](std::string_view bytes) { return feed(bytes); }};
 };

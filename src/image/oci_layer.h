@@ -23,7 +23,6 @@ struct LayerLimits {
 
 struct CheckedLayer {
   FileSpan blob;
-  bool gzip = false;
   std::vector<std::string> whiteouts;  // paths of entries that stand for what is removed
   std::uint64_t devices = 0;           // left out: a guest has its own
 };

@@ -15,13 +15,18 @@ using wire::TarType;
 
 const Deadline kSoon = Deadline::in(std::chrono::seconds(60));
 
-OciLayer layer_of(const std::string& blob, const std::string& content, bool gzip) {
-  return {
-      .digest = digest_of(blob), .diff_id = digest_of(content), .size = blob.size(), .gzip = gzip};
+using wire::Compression;
+
+OciLayer layer_of(const std::string& blob, const std::string& content, Compression compression) {
+  return {.digest = digest_of(blob),
+          .diff_id = digest_of(content),
+          .size = blob.size(),
+          .compression = compression};
 }
 
 Result<CheckedLayer> check(const std::string& content, const LayerLimits& limits = {}) {
-  return check_layer(span_of(content), layer_of(content, content, false), limits, kSoon);
+  return check_layer(span_of(content), layer_of(content, content, Compression::none), limits,
+                     kSoon);
 }
 
 class Names final : public wire::TarReader::Sink {
@@ -64,7 +69,8 @@ const std::vector<TestEntry> kEntries{
 TEST(OciLayer, WhatItRemovesComesFirst) {
   const std::string content = tar_of(kEntries);
   const std::string blob = gzip_of(content);
-  const auto layer = check_layer(span_of(blob), layer_of(blob, content, true), {}, kSoon);
+  const auto layer =
+      check_layer(span_of(blob), layer_of(blob, content, Compression::gzip), {}, kSoon);
   ASSERT_TRUE(layer) << layer.error().text();
   EXPECT_THAT(layer->whiteouts, ElementsAre("a/.wh..wh..opq", "b/.wh.gone"));
   const Names names = packed(*layer);
@@ -72,10 +78,45 @@ TEST(OciLayer, WhatItRemovesComesFirst) {
   EXPECT_EQ(names.data, std::string(500'000, 'x'));
 }
 
+TEST(OciLayer, ZstdIsReadAsGzipIs) {
+  const std::string content = tar_of(kEntries);
+  const std::string blob = zstd_of(content);
+  const auto layer =
+      check_layer(span_of(blob), layer_of(blob, content, Compression::zstd), {}, kSoon);
+  ASSERT_TRUE(layer) << layer.error().text();
+  EXPECT_THAT(packed(*layer).names,
+              ElementsAre("a/.wh..wh..opq", "b/.wh.gone", "a", "a/new", "link"));
+  EXPECT_THAT(check_layer(span_of(blob), layer_of(blob, content, Compression::gzip), {}, kSoon)
+                  .error()
+                  .message,
+              HasSubstr("another way"));
+}
+
+// However much a few bytes become, it comes out in pieces that fit into memory.
+TEST(OciLayer, ABombComesInPieces) {
+  const std::string content =
+      tar_of({{.entry = {.path = "zeros"}, .content = std::string(std::size_t{64} << 20, '\0')}});
+  const std::string blob = zstd_of(content);
+  ASSERT_LT(blob.size(), 16U << 10);
+  const auto layer =
+      check_layer(span_of(blob), layer_of(blob, content, Compression::zstd), {}, kSoon);
+  ASSERT_TRUE(layer) << layer.error().text();
+  LayerStream stream(*layer);
+  std::size_t bytes = 0;
+  for (;;) {
+    const auto piece = stream.next();
+    ASSERT_TRUE(piece) << piece.error().text();
+    if (piece->empty()) break;
+    EXPECT_LT(piece->size(), 20U << 20);
+    bytes += piece->size();
+  }
+  EXPECT_EQ(bytes, content.size());
+}
+
 TEST(OciLayer, OnlyWhatTheDigestsSayIsTaken) {
   const std::string content = tar_of(kEntries);
   const std::string blob = gzip_of(content);
-  OciLayer layer = layer_of(blob, content, true);
+  OciLayer layer = layer_of(blob, content, Compression::gzip);
   std::string other = blob;
   other[other.size() / 2] ^= 1;
   EXPECT_EQ(check_layer(span_of(other), layer, {}, kSoon).error().code, Code::corrupt);
@@ -85,10 +126,10 @@ TEST(OciLayer, OnlyWhatTheDigestsSayIsTaken) {
   ASSERT_FALSE(lied);
   EXPECT_THAT(lied.error().message, HasSubstr("something else than the image's configuration"));
   // A decompressor that the type does not name is not even started.
-  layer = layer_of(blob, content, false);
+  layer = layer_of(blob, content, Compression::none);
   EXPECT_THAT(check_layer(span_of(blob), layer, {}, kSoon).error().message,
               HasSubstr("another way"));
-  layer = layer_of(content, content, true);
+  layer = layer_of(content, content, Compression::gzip);
   EXPECT_THAT(check_layer(span_of(content), layer, {}, kSoon).error().message,
               HasSubstr("another way"));
 }
@@ -100,15 +141,21 @@ TEST(OciLayer, LimitsHold) {
   EXPECT_EQ(check(content, {.max_entries = 4}).error().code, Code::exhausted);
   EXPECT_EQ(check(content, {.max_whiteouts = 20}).error().code, Code::exhausted);
   EXPECT_EQ(check(content, {.max_path = 3}).error().code, Code::invalid);
-  EXPECT_EQ(check_layer(span_of(content), layer_of(content, content, false), {},
+  EXPECT_EQ(check_layer(span_of(content), layer_of(content, content, Compression::none), {},
                         Deadline::in(std::chrono::seconds(-1)))
                 .error()
                 .code,
             Code::timeout);
   // A bomb: the limit is on what comes out.
   const std::string zeros(std::size_t{8} << 20, '\0');
+  const LayerLimits small{.max_bytes = 1 << 20};
   const std::string bomb = gzip_of(zeros);
-  EXPECT_EQ(check_layer(span_of(bomb), layer_of(bomb, zeros, true), {.max_bytes = 1 << 20}, kSoon)
+  EXPECT_EQ(check_layer(span_of(bomb), layer_of(bomb, zeros, Compression::gzip), small, kSoon)
+                .error()
+                .code,
+            Code::exhausted);
+  const std::string worse = zstd_of(zeros);
+  EXPECT_EQ(check_layer(span_of(worse), layer_of(worse, zeros, Compression::zstd), small, kSoon)
                 .error()
                 .code,
             Code::exhausted);

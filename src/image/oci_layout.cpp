@@ -69,20 +69,18 @@ Result<std::vector<OciDescriptor>> read_descriptors(const json::array& list, con
   return out;
 }
 
-Result<bool> is_gzip(const OciDescriptor& layer) {
-  for (const std::string_view plain :
+Result<wire::Compression> compression_of(const OciDescriptor& layer) {
+  for (const std::string plain :
        {"application/vnd.oci.image.layer.v1.tar", "application/vnd.docker.image.rootfs.diff.tar"}) {
-    if (layer.media_type == plain) return false;
-    if (layer.media_type == std::string(plain) + "+gzip" ||
-        layer.media_type == std::string(plain) + ".gzip")
-      return true;
+    if (layer.media_type == plain) return wire::Compression::none;
+    if (layer.media_type == plain + "+gzip" || layer.media_type == plain + ".gzip")
+      return wire::Compression::gzip;
+    if (layer.media_type == plain + "+zstd" || layer.media_type == plain + ".zstd")
+      return wire::Compression::zstd;
   }
-  if (layer.media_type.ends_with("zstd"))
-    return fail(Code::invalid,
-                "a layer is compressed with zstd, which is not read here; push the image with gzip "
-                "layers (buildah push --compression-format gzip)");
-  return fail(Code::invalid, "a layer has the type " + shown(layer.media_type) +
-                                 "; only tar archives, plain or with gzip, are layers here");
+  return fail(Code::invalid,
+              "a layer has the type " + shown(layer.media_type) +
+                  "; only tar archives, plain or with gzip or zstd, are layers here");
 }
 
 std::string names_of(const std::vector<OciDescriptor>& list) {
@@ -209,7 +207,7 @@ Result<OciImage> make_oci_image(const OciManifest& manifest, std::string_view co
     const OciDescriptor& layer = manifest.layers[i];
     if (!is_digest(read.diff_ids[i]))
       return fail(Code::invalid, shown(read.diff_ids[i]) + " is not a digest of the kind sha256");
-    FB_TRY_ASSIGN(const bool gzip, is_gzip(layer));
+    FB_TRY_ASSIGN(const wire::Compression compression, compression_of(layer));
     bytes += std::min(layer.size, kMaxImageBytes);
     if (layer.size > kMaxLayerBytes || bytes > kMaxImageBytes)
       return fail(Code::exhausted, "the image is larger than can be taken: a layer has at most " +
@@ -218,7 +216,7 @@ Result<OciImage> make_oci_image(const OciManifest& manifest, std::string_view co
     image.layers.push_back({.digest = layer.digest,
                             .diff_id = std::move(read.diff_ids[i]),
                             .size = layer.size,
-                            .gzip = gzip});
+                            .compression = compression});
   }
   return image;
 }

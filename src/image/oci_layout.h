@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "image/image_config.h"
+#include "wire/decompress.h"
 
 namespace firebreak::image {
 
@@ -46,7 +47,7 @@ struct OciLayer {
   std::string digest;   // of the blob
   std::string diff_id;  // of what is in it: "sha256:" and 64 hex digits
   std::uint64_t size = 0;
-  bool gzip = false;
+  wire::Compression compression = wire::Compression::none;
   friend bool operator==(const OciLayer&, const OciLayer&) = default;
 };
 

@@ -49,7 +49,7 @@ TEST(OciLayout, AnImageIsReadWithItsConfiguration) {
   EXPECT_THAT(image->config.onbuild, ElementsAre("RUN true"));
   ASSERT_EQ(image->layers.size(), 2U);
   EXPECT_EQ(image->layers[0].diff_id, digest_of(kSomeLayer));
-  EXPECT_FALSE(image->layers[0].gzip);
+  EXPECT_EQ(image->layers[0].compression, wire::Compression::none);
 }
 
 TEST(OciLayout, TheImageThatIsMeantIsChosen) {
@@ -136,12 +136,17 @@ TEST(OciLayout, LayersMustBeReadable) {
     const OciManifest manifest{
         .config = {}, .layers = {{.media_type = type, .digest = digest_of(""), .size = size}}};
     const auto image = make_oci_image(manifest, config);
-    return image ? std::string(image->layers[0].gzip ? "gzip" : "plain") : image.error().message;
+    if (!image) return image.error().message;
+    const auto kind = image->layers[0].compression;
+    return std::string(kind == wire::Compression::gzip   ? "gzip"
+                       : kind == wire::Compression::zstd ? "zstd"
+                                                         : "plain");
   };
   EXPECT_EQ(made("application/vnd.oci.image.layer.v1.tar"), "plain");
   EXPECT_EQ(made("application/vnd.oci.image.layer.v1.tar+gzip"), "gzip");
   EXPECT_EQ(made("application/vnd.docker.image.rootfs.diff.tar.gzip"), "gzip");
-  EXPECT_THAT(made("application/vnd.oci.image.layer.v1.tar+zstd"), HasSubstr("gzip layers"));
+  EXPECT_EQ(made("application/vnd.oci.image.layer.v1.tar+zstd"), "zstd");
+  EXPECT_THAT(made("application/vnd.oci.image.layer.v1.tar+xz"), HasSubstr("only tar archives"));
   EXPECT_THAT(made("application/vnd.docker.image.rootfs.foreign.diff.tar.gzip"),
               HasSubstr("only tar archives"));
   EXPECT_THAT(made("application/vnd.oci.image.layer.v1.tar", std::uint64_t{1} << 40),

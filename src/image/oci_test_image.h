@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include "base/json.h"
 #include "base/sys.h"
@@ -47,6 +48,12 @@ inline std::string gzip_of(std::string_view bytes) {
   EXPECT_EQ(::deflate(&stream, Z_FINISH), Z_STREAM_END);
   out.resize(stream.total_out);
   ::deflateEnd(&stream);
+  return out;
+}
+
+inline std::string zstd_of(std::string_view bytes) {
+  std::string out(::ZSTD_compressBound(bytes.size()), '\0');
+  out.resize(::ZSTD_compress(out.data(), out.size(), bytes.data(), bytes.size(), 3));
   return out;
 }
 

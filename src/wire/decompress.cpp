@@ -1,8 +1,12 @@
 #include "wire/decompress.h"
 
+#include <algorithm>
+
 #include <bzlib.h>
 #include <lzma.h>
 #include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
 
 namespace firebreak::wire {
 namespace {
@@ -10,6 +14,10 @@ namespace {
 constexpr std::size_t kPiece = std::size_t{64} * 1024;
 // Of xz's dictionary: its presets need at most 65 MiB.
 constexpr std::uint64_t kMaxMemory = std::uint64_t{96} << 20;
+
+// Of zstd's window, as a power of two: 128 MiB, what its own program takes unasked.
+constexpr int kMaxWindow = 27;
+constexpr std::string_view kZstdMagic = "\x28\xb5\x2f\xfd";
 
 using Output = Decompressor::Output;
 
@@ -156,6 +164,70 @@ class Xz final : public Decompressor::Codec {
   std::string piece_ = std::string(kPiece, '\0');
 };
 
+// Frames one after the other.
+class Zstd final : public Decompressor::Codec {
+ public:
+  Zstd() : stream_(::ZSTD_createDStream()) {
+    ready_ = stream_ != nullptr && ::ZSTD_isError(::ZSTD_DCtx_setParameter(
+                                       stream_, ZSTD_d_windowLogMax, kMaxWindow)) == 0;
+  }
+  ~Zstd() override { ::ZSTD_freeDStream(stream_); }
+  Zstd(const Zstd&) = delete;
+  Zstd& operator=(const Zstd&) = delete;
+
+  Result<> feed(std::string_view bytes, const Output& output) override {
+    if (!ready_) return no_memory("zstd");
+    while (!bytes.empty()) {
+      if (ended_) magic_.clear();
+      // The magic number comes alone. It is looked at, because the library also knows formats of
+      // the past; and a frame that comes whole would not be held against the limit of its window.
+      const std::size_t missing = kMagic - magic_.size();
+      const std::string_view some = bytes.substr(0, missing > 0 ? missing : bytes.size());
+      if (missing > 0) magic_ += some;
+      if (magic_.size() == kMagic && !known(magic_)) return damaged("zstd");
+      FB_TRY_ASSIGN(const std::size_t taken, run(some, output));
+      bytes.remove_prefix(taken);
+    }
+    return {};
+  }
+  Result<bool> complete(const Output&) override { return ended_; }
+
+ private:
+  static constexpr std::size_t kMagic = 4;
+
+  // Of a frame, or of one to skip.
+  static bool known(std::string_view magic) {
+    return magic == kZstdMagic || ((magic[0] & 0xf0) == 0x50 && magic.substr(1) == "\x2a\x4d\x18");
+  }
+  // How many of the bytes were taken: all, or those up to the end of the frame.
+  Result<std::size_t> run(std::string_view bytes, const Output& output) {
+    ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
+    for (bool full = true; full || (in.pos < in.size && !ended_);) {
+      ZSTD_outBuffer out{piece_.data(), piece_.size(), 0};
+      const std::size_t status = ::ZSTD_decompressStream(stream_, &out, &in);
+      if (::ZSTD_isError(status) != 0) return failure(status);
+      FB_TRY(output({piece_.data(), out.pos}));
+      ended_ = status == 0;
+      full = !ended_ && out.pos == out.size;
+    }
+    return in.pos;
+  }
+  static std::unexpected<Error> failure(std::size_t status) {
+    const ZSTD_ErrorCode code = ::ZSTD_getErrorCode(status);
+    if (code == ZSTD_error_memory_allocation) return no_memory("zstd");
+    if (code == ZSTD_error_frameParameter_windowTooLarge)
+      return fail(Code::invalid,
+                  "the zstd data needs too much memory; compress it without --long, or --long=27");
+    return damaged("zstd");
+  }
+
+  ZSTD_DStream* stream_;
+  bool ready_;
+  bool ended_ = false;
+  std::string magic_;  // of this frame, as far as it has come
+  std::string piece_ = std::string(kPiece, '\0');
+};
+
 }  // namespace
 
 Compression recognise_compression(std::string_view begin) {
@@ -165,6 +237,7 @@ Compression recognise_compression(std::string_view begin) {
                         "7zXZ\0"sv))
     return Compression::xz;
   if (begin.starts_with("BZh"sv)) return Compression::bzip2;
+  if (begin.starts_with(kZstdMagic)) return Compression::zstd;
   return Compression::none;
 }
 
@@ -181,6 +254,9 @@ Result<> Decompressor::start() {
       break;
     case Compression::bzip2:
       codec_ = std::make_unique<Members<Bzlib>>();
+      break;
+    case Compression::zstd:
+      codec_ = std::make_unique<Zstd>();
       break;
     case Compression::none:
       codec_ = std::make_unique<Plain>();

@@ -1,6 +1,6 @@
-// Takes a compressed stream apart, whatever of the usual kinds it is: gzip, xz, bzip2, or none.
-// Sans-I/O; memory is bounded, the size of the output is the caller's matter. One object a stream;
-// single thread.
+// Takes a compressed stream apart, whatever of the usual kinds it is: gzip, xz, bzip2, zstd,
+// or none. Sans-I/O; memory is bounded, the size of the output is the caller's matter. One object a
+// stream; single thread.
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@
 
 namespace firebreak::wire {
 
-enum class Compression { none, gzip, xz, bzip2 };
+enum class Compression { none, gzip, xz, bzip2, zstd };
 // By the first bytes; kCompressionMagic of them are enough.
 inline constexpr std::size_t kCompressionMagic = 6;
 Compression recognise_compression(std::string_view begin);

@@ -47,7 +47,8 @@ struct Kind {
   Compression compression;
 };
 constexpr std::array kKinds{Kind{"gzip -c", Compression::gzip}, Kind{"xz -c", Compression::xz},
-                            Kind{"bzip2 -c", Compression::bzip2}, Kind{"cat", Compression::none}};
+                            Kind{"bzip2 -c", Compression::bzip2},
+                            Kind{"zstd -qc", Compression::zstd}, Kind{"cat", Compression::none}};
 
 TEST(Decompress, TakesWhatTheUsualProgramsMake) {
   const std::string text = sample();
@@ -89,6 +90,32 @@ TEST(Decompress, RefusesWhatIsCutOrDamaged) {
     std::string changed = bytes;
     changed[changed.size() / 2] = static_cast<char>(changed[changed.size() / 2] ^ 0x55);
     EXPECT_FALSE(expand(changed, 4096)) << kind.program;
+  }
+}
+
+TEST(Decompress, ZstdFramesToSkipAreSkippedAndFormatsOfThePastAreNotRead) {
+  const std::string frame = compressed("zstd -qc", "one");
+  const std::string skip = std::string("\x5a\x2a\x4d\x18\x03\0\0\0", 8) + "xyz";
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{1000}}) {
+    EXPECT_EQ(expand(frame + skip + frame, piece).value(), "oneone") << piece;
+    std::string old = frame;
+    old[0] = '\x27';
+    EXPECT_FALSE(expand(frame + old, piece)) << piece;
+    EXPECT_FALSE(expand(frame + "garbage", piece)) << piece;
+    EXPECT_FALSE(expand(frame + frame.substr(0, 2), piece)) << piece;
+  }
+}
+
+TEST(Decompress, ALargeWindowIsRefusedInAnyPieces) {
+  // A frame of one raw block with one byte, and a window of a gibibyte.
+  const std::string frame("\x28\xb5\x2f\xfd\x00\xa0\x09\0\0x", 10);
+  const std::string small("\x28\xb5\x2f\xfd\x00\x50\x09\0\0x", 10);
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{3}, frame.size()}) {
+    EXPECT_EQ(expand(small, piece).value(), "x") << piece;
+    const auto large = expand(frame, piece);
+    ASSERT_FALSE(large) << piece;
+    EXPECT_EQ(large.error().code, Code::invalid);
+    EXPECT_NE(large.error().message.find("too much memory"), std::string::npos);
   }
 }
 

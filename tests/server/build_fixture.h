@@ -7,9 +7,12 @@
 #include <string>
 #include <vector>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/sys.h"
 #include "server/server_process.h"
@@ -19,6 +22,31 @@ namespace firebreak::testing_support {
 inline std::string trimmed(std::string text) {
   while (text.ends_with('\n')) text.pop_back();
   return text;
+}
+
+// Whether any file below holds the text. Memory images and disks are mostly holes.
+inline bool file_holds(const std::string& path, const std::string& text) {
+  const auto file = sys::open(path, O_RDONLY);
+  if (!file) return false;
+  std::string piece(4 << 20, '\0');
+  for (off_t at = ::lseek(file->get(), 0, SEEK_DATA); at >= 0;
+       at = ::lseek(file->get(), at, SEEK_DATA)) {
+    const ssize_t got = ::pread(file->get(), piece.data(), piece.size(), at);
+    if (got <= 0) return false;
+    const auto size = static_cast<std::size_t>(got);
+    if (::memmem(piece.data(), size, text.data(), text.size()) != nullptr) return true;
+    // Enough of the piece is read again for a text that lies across its end.
+    at += got > static_cast<ssize_t>(text.size()) ? got - static_cast<ssize_t>(text.size()) : got;
+  }
+  return false;
+}
+
+inline bool holds(const std::string& directory, const std::string& text) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(
+           directory, std::filesystem::directory_options::skip_permission_denied)) {
+    if (entry.is_regular_file() && file_holds(entry.path(), text)) return true;
+  }
+  return false;
 }
 
 // A directory with a Dockerfile and files.

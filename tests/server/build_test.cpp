@@ -24,31 +24,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 namespace fs = std::filesystem;
 
-// Whether any file below holds the text. Memory images and disks are mostly holes.
-bool file_holds(const std::string& path, const std::string& text) {
-  const auto file = sys::open(path, O_RDONLY);
-  if (!file) return false;
-  std::string piece(4 << 20, '\0');
-  for (off_t at = ::lseek(file->get(), 0, SEEK_DATA); at >= 0;
-       at = ::lseek(file->get(), at, SEEK_DATA)) {
-    const ssize_t got = ::pread(file->get(), piece.data(), piece.size(), at);
-    if (got <= 0) return false;
-    const auto size = static_cast<std::size_t>(got);
-    if (::memmem(piece.data(), size, text.data(), text.size()) != nullptr) return true;
-    // Enough of the piece is read again for a text that lies across its end.
-    at += got > static_cast<ssize_t>(text.size()) ? got - static_cast<ssize_t>(text.size()) : got;
-  }
-  return false;
-}
-
-bool holds(const std::string& directory, const std::string& text) {
-  for (const auto& entry :
-       fs::recursive_directory_iterator(directory, fs::directory_options::skip_permission_denied)) {
-    if (entry.is_regular_file() && file_holds(entry.path(), text)) return true;
-  }
-  return false;
-}
-
 constexpr const char* kServer = R"(import http.server, os, signal, sys
 def stop(number, frame):
     print("told to stop", flush=True)
@@ -208,6 +183,60 @@ RUN test ! -e /run/secrets && test -z "$OTHER"
   EXPECT_TRUE(holds(server->data_dir(), "WRITTENCANARYCANARY")) << "the search finds nothing";
   const auto missing = build("secret", context, {"--no-cache"});
   EXPECT_NE(missing.status, 0);
+}
+
+// A build by another tenant; what it printed.
+std::string build_as(ServerProcess& server, const std::string& key, const Context& context) {
+  const std::string upload = "tar -C " + context.path() + " -c Dockerfile | curl -sS -o " +
+                             context.path() + "/answer -H 'authorization: Bearer " + key +
+                             "' --data-binary @- " + server.url() + "/v1/images/other/builds";
+  EXPECT_EQ(std::system(upload.c_str()), 0);
+  return server.call_as(key, "GET", "/v1/images/other/versions/latest/log?follow=1").text;
+}
+
+TEST_F(Build, ACacheMountIsKeptForLaterBuildsOfItsTenantAndForNothingElse) {
+  // Put together in the guest only: the Dockerfile is kept, in the version's record.
+  const Context context(R"--(FROM firebreak/debian:12 AS first
+ARG NUMBER
+RUN --mount=type=cache,target=/c <<EOF
+  ls -A /c
+  printf 'cached%s-%s\n' -mark $NUMBER >> /c/marks
+  mkdir -p /c/deep && ln -sf ../marks /c/deep/link && chmod 0711 /c && chown 77:78 /c /c/marks
+EOF
+FROM first
+RUN --mount=type=cache,target=/d,id=/c stat -c '%u:%g %a' /d /d/marks && cat /d/deep/link
+RUN --mount=type=cache,target=/c,uid=5 echo "another: $(stat -c '%u %a' /c) $(ls -A /c)"
+ARG NUMBER
+RUN test ! -e /c && test "$NUMBER" != 1
+)--");
+  // Kept by the stage that ended well and by the one that did not.
+  const auto failed = build("cached", context, {"--build-arg", "NUMBER=1"});
+  ASSERT_NE(failed.status, 0);
+  EXPECT_THAT(failed.err, AllOf(HasSubstr("77:78 711\n77:78 644\ncached-mark-1\n"),
+                                HasSubstr("another: 5 755 \n"), HasSubstr("line 12")));
+  const auto made = build("cached", context, {"--build-arg", "NUMBER=2", "--no-cache"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_THAT(made.err, AllOf(HasSubstr("deep\nmarks\n"), Not(HasSubstr("note: ")),
+                              HasSubstr("77:78 711\n77:78 644\ncached-mark-1\ncached-mark-2\n")));
+
+  // In neither layer nor snapshot.
+  EXPECT_TRUE(holds(server->data_dir() + "/cache-mounts", "cached-mark-2"));
+  EXPECT_FALSE(holds(server->data_dir() + "/layers", "cached-mark-"));
+  EXPECT_FALSE(holds(server->data_dir() + "/snapshots", "cached-mark-"));
+  EXPECT_EQ(in_clone("cached", "ls -d /c /d 2>/dev/null || echo none"), "none\n");
+
+  const Answer tenant = server->call("POST", "/v1/tenants", json::object{{"name", "caching"}});
+  const std::string account(tenant.object().at("accountId").as_string());
+  const std::string key(tenant.object().at("key").at("apiKey").as_string());
+  const Context foreign(
+      "FROM firebreak/debian:12\n"
+      "RUN --mount=type=cache,target=/c echo \"has: $(ls -A /c)\" && touch /c/mine && false\n");
+  EXPECT_THAT(build_as(*server, key, foreign), HasSubstr("has: \n"));
+  EXPECT_THAT(build_as(*server, key, foreign), HasSubstr("has: mine\n"));
+  const std::string kept = server->data_dir() + "/cache-mounts/" + account;
+  EXPECT_TRUE(sys::exists(kept));
+  EXPECT_EQ(server->call("DELETE", "/v1/tenants/" + account).status, 200);
+  EXPECT_FALSE(sys::exists(kept));
 }
 
 TEST_F(Build, TheBasesAreListed) {

@@ -27,7 +27,7 @@ void write_layout(const std::string& directory) {
   ASSERT_EQ(std::system(command.c_str()), 0);
 }
 
-// A registry on this host that has the image of a layout as team/app:1.
+// A registry on this host that has the image of a layout as team/app:1, for those with its key.
 class TestRegistry {
  public:
   TestRegistry() {
@@ -62,6 +62,13 @@ class TestRegistry {
   TestRegistry& operator=(const TestRegistry&) = delete;
 
   std::string layout() const { return directory_ + "/layout"; }
+  // With a key for this registry, and one for another.
+  std::string keys() const { return directory_ + "/auth.json"; }
+  void write_keys(const std::string& base64, mode_t mode) const {
+    std::ofstream(keys()) << R"({"auths": {")" << host_ << R"(": {"auth": ")" << base64
+                          << R"("}, "host.example": {"auth": "b3RoZXI6b3RoZXI="}}})";
+    ::chmod(keys().c_str(), mode);
+  }
   const std::string& host() const { return host_; }
   // Its port, then a line for each.
   std::string requests() const { return sys::read_file(directory_ + "/log").value_or(""); }
@@ -180,12 +187,22 @@ TEST_F(Build, StandsOnImagesOfTheRegistriesThatAreAllowed) {
   auto more = options();
   more.push_back("--registries=http://" + registry.host() + ",host.example");
   more.push_back("--base-aliases=debian:trixie=oci:" + registry.layout());
+  more.push_back("--registry-auth=" + registry.keys());
   server->set_options(more);
+  registry.write_keys("cmVhZGVyOndyb25n", 0644);
+  EXPECT_FALSE(server->start());
+  EXPECT_THAT(server->log(), AllOf(HasSubstr("--registry-auth"), HasSubstr("chmod 600")));
+  registry.write_keys("cmVhZGVyOndyb25n", 0600);
   ASSERT_TRUE(server->start()) << server->log();
   EXPECT_FALSE(sys::exists(left));
 
   const Context context("FROM " + registry.host() +
                         "/team/app:1\nRUN echo \"$FROM_OCI\" > built\n");
+  const auto wrong = build("wrong-key", context);
+  EXPECT_EQ(wrong.status, 1);
+  EXPECT_THAT(wrong.err, HasSubstr("does not give the image"));
+  // The file is read for each build.
+  registry.write_keys("cmVhZGVyOm9wZW4tc2VzYW1l", 0600);
   const auto made = build("fetched", context, {"--no-cache"});
   ASSERT_EQ(made.status, 0) << made.err;
   EXPECT_THAT(made.err, AllOf(HasSubstr("asking " + registry.host()), HasSubstr("fetching")));
@@ -235,6 +252,12 @@ TEST_F(Build, StandsOnImagesOfTheRegistriesThatAreAllowed) {
   EXPECT_EQ(machines(), 0U);
 
   ASSERT_EQ(server->stop(), 0);
+  for (const char* secret :
+       {"cmVhZGVyOndyb25n", "cmVhZGVyOm9wZW4tc2VzYW1l", "open-sesame", "b3RoZXI6b3RoZXI="}) {
+    EXPECT_THAT(server->log(), Not(HasSubstr(secret)));
+    for (const char* kept : {"/builds", "/layers", "/snapshots", "/registry"})
+      EXPECT_FALSE(holds(server->data_dir() + kept, secret)) << kept;
+  }
   server->set_options(options());
   ASSERT_TRUE(server->start()) << server->log();
 }

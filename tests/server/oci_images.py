@@ -2,14 +2,17 @@
 """OCI images for tests, written by hand so that every byte is known:
   oci_images.py layout DIR       an image of three layers, called `v1`, with one for another machine beside it
   oci_images.py registry DIR LOG serves DIR's image as HOST/team/app:1 on a free port of 127.0.0.1: the first line of LOG; then a
-                                 line for each request. HOST/team/slow never answers. Ends with its standard input
+                                 line for each request. HOST/team/slow never answers. Only for `reader` with the password
+                                 `open-sesame`. Ends with its standard input
 """
+import base64
 import gzip
 import hashlib
 import http.server
 import io
 import json
 import pathlib
+import subprocess
 import sys
 import tarfile
 import threading
@@ -89,9 +92,13 @@ class Layout:
         return self.add(kind, json.dumps(value).encode())
 
     def add_image(self, contents, config, machine="amd64"):
-        # The first one plain, the others with gzip.
-        packed = [self.add("application/vnd.oci.image.layer.v1.tar" + ("+gzip" if number else ""),
-                           gzip.compress(content, mtime=0) if number else content) for number, content in enumerate(contents)]
+        # In turns: plain, with gzip, with zstd.
+        pack = [("", lambda content: content), ("+gzip", lambda content: gzip.compress(content, mtime=0)),
+                ("+zstd", lambda content: subprocess.run(["zstd", "-qc"], input=content, stdout=subprocess.PIPE, check=True).stdout)]
+        packed = []
+        for number, content in enumerate(contents):
+            kind, compress = pack[number % len(pack)]
+            packed.append(self.add("application/vnd.oci.image.layer.v1.tar" + kind, compress(content)))
         settings = {"os": "linux", "architecture": machine, "config": config, "author": "somebody",
                     "rootfs": {"type": "layers", "diff_ids": ["sha256:" + hashlib.sha256(each).hexdigest() for each in contents]}}
         manifest = {"schemaVersion": 2, "mediaType": MANIFEST,
@@ -127,6 +134,11 @@ def serve(where, log):
                 self.wfile.write(content)
 
         def do_GET(self):  # pylint: disable=invalid-name
+            if self.headers.get("authorization") != "Basic " + base64.b64encode(b"reader:open-sesame").decode():
+                self.send_response(401)
+                self.send_header("www-authenticate", 'Basic realm="test"')
+                self.send_header("content-length", "0")
+                return self.end_headers()
             lines.write(f"{self.command} {self.path}\n")
             parts = self.path.split("/")
             if parts[3:4] == ["slow"]:

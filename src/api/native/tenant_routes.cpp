@@ -92,11 +92,12 @@ void NativeApi::add_tenant_routes() {
   router_.add({"POST", "/v1/tenants", "Make a tenant and its first key: {name, limits}", true,
                [&keys](Call& call) { return create_tenant(keys, call); }});
   router_.add({"DELETE", "/v1/tenants/{tenant}", "Remove a tenant without live microVMs", true,
-               [&keys](Call& call) -> net::Task<Result<>> {
+               [this, &keys](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const core::TenantId id, tenant_of(keys, call));
                  if (id == call.tenant())
                    co_return fail(Code::conflict, "a tenant cannot remove itself");
                  FB_CO_TRY(co_await keys.remove_tenant(id));
+                 FB_CO_TRY(co_await builds_.forget(id));
                  co_return co_await call.reply_json(200, json::object{});
                }});
   router_.add({"PUT", "/v1/tenants/{tenant}/limits", "Set limits of a tenant; those not named stay",

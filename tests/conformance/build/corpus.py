@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import tarfile
 
 FOLDER = pathlib.Path(__file__).parent / "corpus"
@@ -172,6 +173,7 @@ def make_context(target):
     (archives / "packed.tar.gz").write_bytes(gzip.compress(small, mtime=0))
     (archives / "packed.tar.bz2").write_bytes(bz2.compress(small))
     (archives / "packed.tar.xz").write_bytes(lzma.compress(small))
+    (archives / "packed.tar.zst").write_bytes(subprocess.run(["zstd", "-qc"], input=small, stdout=subprocess.PIPE, check=True).stdout)
     (archives / "no-suffix").write_bytes(gzip.compress(small, mtime=0))
     (target / "add-no-archives" / "text.gz").write_bytes(gzip.compress(b"only text\n", mtime=0))
     (target / "add-no-archives" / "empty.tar").write_bytes(b"")
