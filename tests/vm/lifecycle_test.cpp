@@ -43,7 +43,7 @@ TEST_F(Lifecycle, CloneRunsACommand) {
     CO_VALUE(auto machine, co_await world().launch(snapshot));
     CO_VALUE(const std::string out, co_await shell(*machine, "echo hello; uname -r"));
     EXPECT_THAT(out, testing::StartsWith("hello\n6.1."));
-    CO_OK(co_await machine->terminate(in_seconds(10)));
+    CO_OK(co_await machine->terminate(in_seconds(60)));
   });
 }
 
@@ -54,13 +54,13 @@ TEST_F(Lifecycle, SuspendAndResumeKeepMemoryAndDisk) {
     CO_OK(co_await shell(*machine,
                          "echo unsynced > /root/f; mkdir -p /dev/shm; echo memory > /dev/shm/m"));
     const std::string id = machine->id();
-    CO_OK(co_await machine->suspend(in_seconds(30)));
+    CO_OK(co_await machine->suspend(in_seconds(60)));
     machine.reset();
     CO_VALUE(machine, co_await world().engine().resume(id, in_seconds(60)));
-    CO_OK(co_await machine->wake(machine::fresh_identity(id, 2), in_seconds(30)));
+    CO_OK(co_await machine->wake(machine::fresh_identity(id, 2), in_seconds(60)));
     CO_VALUE(const std::string out, co_await shell(*machine, "cat /root/f /dev/shm/m"));
     EXPECT_EQ(out, "unsynced\nmemory\n");
-    CO_OK(co_await machine->terminate(in_seconds(10)));
+    CO_OK(co_await machine->terminate(in_seconds(60)));
   });
 }
 
@@ -70,11 +70,11 @@ TEST_F(Lifecycle, ParkedCloneWakes) {
     CO_VALUE(auto machine,
              co_await world().engine().restore(snapshot, {.id = "parked"}, in_seconds(60)));
     CO_OK(co_await machine->rehearse(in_seconds(60)));
-    CO_OK(co_await machine->park(in_seconds(10)));
-    CO_OK(co_await machine->unpark(machine::fresh_identity("parked", 1), in_seconds(30)));
+    CO_OK(co_await machine->park(in_seconds(60)));
+    CO_OK(co_await machine->unpark(machine::fresh_identity("parked", 1), in_seconds(60)));
     CO_VALUE(const std::string out, co_await shell(*machine, "hostname"));
     EXPECT_EQ(out, "parked\n");
-    CO_OK(co_await machine->terminate(in_seconds(10)));
+    CO_OK(co_await machine->terminate(in_seconds(60)));
   });
 }
 
@@ -87,24 +87,24 @@ TEST_F(Lifecycle, ForkedChildrenStartFromTheParentsMomentAndDiverge) {
     CO_OK(co_await shell(*parent, "echo parent > /root/f"));
     for (const std::string id : {"child-a", "child-b"}) {
       CO_VALUE(auto child, co_await world().engine().resume(id, in_seconds(60)));
-      CO_OK(co_await child->wake(machine::fresh_identity(id, 2), in_seconds(30)));
+      CO_OK(co_await child->wake(machine::fresh_identity(id, 2), in_seconds(60)));
       CO_VALUE(
           const std::string out,
           co_await shell(*child, "cat /root/f /dev/shm/m; hostname; echo child > /root/f; sync"));
       EXPECT_EQ(out, "common\nram\n" + id + "\n");
-      CO_OK(co_await child->terminate(in_seconds(10)));
+      CO_OK(co_await child->terminate(in_seconds(60)));
     }
     CO_VALUE(const std::string out, co_await shell(*parent, "cat /root/f"));
     EXPECT_EQ(out, "parent\n");
     // After a fork the parent's disk has one layer more; it must suspend and resume all the same.
-    CO_OK(co_await parent->suspend(in_seconds(30)));
+    CO_OK(co_await parent->suspend(in_seconds(60)));
     const std::string id = parent->id();
     parent.reset();
     CO_VALUE(parent, co_await world().engine().resume(id, in_seconds(60)));
-    CO_OK(co_await parent->wake(machine::fresh_identity(id, 3), in_seconds(30)));
+    CO_OK(co_await parent->wake(machine::fresh_identity(id, 3), in_seconds(60)));
     CO_VALUE(const std::string again, co_await shell(*parent, "cat /root/f /dev/shm/m"));
     EXPECT_EQ(again, "parent\nram\n");
-    CO_OK(co_await parent->terminate(in_seconds(10)));
+    CO_OK(co_await parent->terminate(in_seconds(60)));
   });
 }
 
@@ -116,10 +116,10 @@ TEST_F(Lifecycle, ARestartedDaemonFindsItsMachines) {
     const std::string id = machine->id();
     machine.reset();  // the daemon is gone; the guest is not
     auto engine = world().another_engine();
-    CO_VALUE(auto found, co_await engine->attach(id, in_seconds(30)));
+    CO_VALUE(auto found, co_await engine->attach(id, in_seconds(60)));
     CO_VALUE(const std::string out, co_await shell(*found, "cat /dev/shm/m"));
     EXPECT_EQ(out, "before\n");
-    CO_OK(co_await found->terminate(in_seconds(10)));
+    CO_OK(co_await found->terminate(in_seconds(60)));
   });
 }
 
@@ -147,7 +147,7 @@ TEST_F(Lifecycle, AfterAnUpgradeASuspendedMachineHasTheQemuItWasMadeWith) {
     CO_VALUE(auto machine, co_await world().launch(snapshot));
     CO_OK(co_await shell(*machine, "echo before > /dev/shm/m"));
     const std::string id = machine->id();
-    CO_OK(co_await machine->suspend(in_seconds(30)));
+    CO_OK(co_await machine->suspend(in_seconds(60)));
     machine.reset();
     const std::string runtimes = world().data_dir() + "/runtime";
     CO_VALUE(const std::string current, sys::read_file(runtimes + "/current"));
@@ -165,10 +165,10 @@ TEST_F(Lifecycle, AfterAnUpgradeASuspendedMachineHasTheQemuItWasMadeWith) {
     EXPECT_THAT(refused.error().text(), testing::HasSubstr("QEMU"));
 
     CO_VALUE(auto resumed, co_await engine->resume(id, in_seconds(60)));
-    CO_OK(co_await resumed->wake(machine::fresh_identity(id, 2), in_seconds(30)));
+    CO_OK(co_await resumed->wake(machine::fresh_identity(id, 2), in_seconds(60)));
     CO_VALUE(const std::string out, co_await shell(*resumed, "cat /dev/shm/m"));
     EXPECT_EQ(out, "before\n");
-    CO_OK(co_await resumed->terminate(in_seconds(10)));
+    CO_OK(co_await resumed->terminate(in_seconds(60)));
   });
 }
 
