@@ -280,7 +280,7 @@ net::Task<void> Builds::run(ActivePtr active) {
 net::Task<Result<>> Builds::wait_for_room(ActivePtr active, Deadline deadline) {
   FB_CO_TRY_ASSIGN(const core::SizeClass size, core::size_for(active->request.memory_mib));
   for (bool told = false; !active->cancelled; told = true) {
-    auto room = co_await capacity_.admit(size, deadline);
+    auto room = co_await capacity_.admit(active->tenant.id, size, deadline);
     if (room || room.error().code != Code::unavailable || deadline.passed()) co_return room;
     if (!told) say(*active, "waiting: " + room.error().message);
     (void)co_await services_.changed.wait(deadline.earlier(Deadline::in(std::chrono::seconds(2))));

@@ -34,19 +34,20 @@ std::vector<core::Reclaimable> Capacity::candidates() const {
   using Kind = core::Reclaimable::Kind;
   std::vector<core::Reclaimable> list;
   for (const auto& parked : pool_.parked())
-    list.push_back({Kind::parked, parked.id, parked.since, to_mib(parked.resident_bytes)});
+    list.push_back({Kind::parked, parked.id, parked.since, to_mib(parked.resident_bytes), {}});
   for (const auto& base : services_.catalogue.loaded()) {
     if (base.in_use) continue;
-    list.push_back({Kind::base, base.snapshot, base.last_used, to_mib(base.ram_bytes)});
+    list.push_back({Kind::base, base.snapshot, base.last_used, to_mib(base.ram_bytes), {}});
   }
   if (!services_.options.suspend_under_pressure) return list;
   for (const LivePtr& vm : registry_.all()) {
     if (vm->record.state != core::MicrovmState::running) continue;
     // One that works is the last to go.
-    const core::Time used =
-        vm->activity.open_work > 0 ? services_.clock.now() : vm->activity.last_traffic;
+    const bool works = vm->activity.open_work > 0;
+    const core::Time used = works ? services_.clock.now() : vm->activity.last_traffic;
     list.push_back({Kind::microvm, vm->record.id.str(), used,
-                    std::max(core::kLaunchMib, to_mib(vm->memory_bytes))});
+                    std::max(core::kLaunchMib, to_mib(vm->memory_bytes)), vm->record.tenant.str(),
+                    works});
   }
   return list;
 }
@@ -71,20 +72,23 @@ net::Task<void> Capacity::give_up(std::vector<core::Reclaimable> victims) {
 
 // What to give up so that one more fits; empty when nothing helps.
 std::vector<core::Reclaimable> Capacity::victims_for(core::Shortage shortage,
-                                                     const core::HostUse& now) const {
+                                                     const core::HostUse& now,
+                                                     const core::TenantId& tenant) const {
   if (shortage == core::Shortage::resident_memory) {
     const std::uint64_t limit = services_.options.budget.memory_mib;
-    return core::choose_victims(candidates(), now.resident_mib + core::kLaunchMib - limit);
+    return core::choose_victims(candidates(), now.resident_mib + core::kLaunchMib - limit,
+                                tenant.str());
   }
   // A promise is taken back only by suspending.
   std::vector<core::Reclaimable> running = candidates();
   std::erase_if(running, [](const core::Reclaimable& r) {
     return r.kind != core::Reclaimable::Kind::microvm;
   });
-  return core::choose_victims(std::move(running), 1);
+  return core::choose_victims(std::move(running), 1, tenant.str());
 }
 
-net::Task<Result<>> Capacity::admit(const core::SizeClass& size, Deadline deadline) {
+net::Task<Result<>> Capacity::admit(const core::TenantId& tenant, const core::SizeClass& size,
+                                    Deadline deadline) {
   constexpr int kAttempts = 32;  // each gives up at least one thing
   for (int attempt = 0; attempt < kAttempts && !deadline.passed(); ++attempt) {
     const core::HostUse now = use();
@@ -92,7 +96,7 @@ net::Task<Result<>> Capacity::admit(const core::SizeClass& size, Deadline deadli
                                                           size.memory_mib, size.baseline_millicpu);
     if (shortage == core::Shortage::none) co_return Result<>();
     pool_.pause(std::chrono::seconds(10));
-    std::vector<core::Reclaimable> victims = victims_for(shortage, now);
+    std::vector<core::Reclaimable> victims = victims_for(shortage, now, tenant);
     if (victims.empty()) {
       co_return fail(Code::unavailable,
                      core::shortage_message(shortage, services_.options.budget, now));
@@ -106,8 +110,8 @@ net::Task<void> Capacity::relieve() {
   const core::HostUse now = use();
   if (now.resident_mib <= services_.options.budget.memory_mib) co_return;
   pool_.pause(std::chrono::seconds(10));
-  auto victims =
-      core::choose_victims(candidates(), now.resident_mib - services_.options.budget.memory_mib);
+  const std::uint64_t excess = now.resident_mib - services_.options.budget.memory_mib;
+  auto victims = core::choose_victims(candidates(), excess, {});
   if (!victims.empty()) co_await give_up(std::move(victims));
 }
 

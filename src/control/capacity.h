@@ -1,6 +1,6 @@
 // Whether the host can take one more microVM, and making room when it cannot: parked clones first,
-// then bases nobody uses, then the microVM longest without activity is suspended. Owned by the
-// Supervisor; one executor.
+// then bases nobody uses, then the microVM longest without activity, of the tenant that holds most,
+// is suspended. Owned by the Supervisor; one executor.
 #pragma once
 
 #include "control/lifecycle.h"
@@ -16,15 +16,16 @@ class Capacity {
       : services_(services), registry_(registry), pool_(pool), lifecycle_(lifecycle) {}
 
   // Code::unavailable with what ran out when even giving things up does not make room.
-  net::Task<Result<>> admit(const core::SizeClass& size, Deadline deadline);
+  net::Task<Result<>> admit(const core::TenantId& tenant, const core::SizeClass& size,
+                            Deadline deadline);
   // Gives things up until the host's use fits its budget.
   net::Task<void> relieve();
   core::HostUse use() const;
 
  private:
   std::vector<core::Reclaimable> candidates() const;
-  std::vector<core::Reclaimable> victims_for(core::Shortage shortage,
-                                             const core::HostUse& now) const;
+  std::vector<core::Reclaimable> victims_for(core::Shortage shortage, const core::HostUse& now,
+                                             const core::TenantId& tenant) const;
   net::Task<void> give_up(std::vector<core::Reclaimable> victims);
 
   Services& services_;

@@ -176,7 +176,7 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   FB_CO_TRY_ASSIGN(std::string egress, co_await lifecycle_.egress().choose(
                                            tenant, std::move(request.egress), chosen.version));
   if (!request.role.empty()) FB_CO_TRY(lifecycle_.roles().require(tenant.id, request.role));
-  FB_CO_TRY(co_await capacity_.admit(chosen.size, deadline));
+  FB_CO_TRY(co_await capacity_.admit(tenant.id, chosen.size, deadline));
 
   auto clone = pool_.take(chosen.version, chosen.size, lifecycle_.egress().gives_network(egress));
   core::Microvm microvm;
@@ -267,7 +267,7 @@ net::Task<Result<core::Microvm>> Supervisor::resume(core::TenantId tenant, core:
                                                     Deadline deadline) {
   FB_CO_TRY_ASSIGN(LivePtr vm, co_await find(tenant, id));
   if (vm->record.state == MicrovmState::suspended)
-    FB_CO_TRY(co_await capacity_.admit(vm->size, deadline));
+    FB_CO_TRY(co_await capacity_.admit(tenant, vm->size, deadline));
   FB_CO_TRY(co_await lifecycle_.resume(vm, deadline));
   co_return vm->record;
 }
@@ -290,7 +290,7 @@ net::Task<Result<std::vector<core::Microvm>>> Supervisor::fork(const core::Tenan
   std::vector<std::string> ids;
   Result<> made;
   for (std::uint32_t i = 0; i < count && made; ++i) {
-    made = co_await capacity_.admit(parent->size, deadline);
+    made = co_await capacity_.admit(tenant.id, parent->size, deadline);
     if (!made) break;
     core::Microvm child = parent->record;
     child.id = core::new_microvm_id();
@@ -353,7 +353,7 @@ net::Task<Result<Lease>> Supervisor::acquire(core::TenantId tenant, core::Microv
                          "the microVM is SUSPENDED and its policy resumes it only when asked; "
                          "resume it first");
         }
-        FB_CO_TRY(co_await capacity_.admit(vm->size, deadline));
+        FB_CO_TRY(co_await capacity_.admit(tenant, vm->size, deadline));
         FB_CO_TRY(co_await lifecycle_.resume(vm, deadline));
         continue;
       }

@@ -1,6 +1,6 @@
 #include "core/admission.h"
 
-#include <algorithm>
+#include <map>
 #include <tuple>
 
 namespace firebreak::core {
@@ -39,16 +39,53 @@ std::string shortage_message(Shortage shortage, const HostBudget& budget, const 
   return "";
 }
 
+namespace {
+
+// What running microVMs hold, by tenant; the one who asks counts as if it had got it.
+using Shares = std::map<std::string, std::uint64_t>;
+
+Shares shares_of(const std::vector<Reclaimable>& candidates, const std::string& requester) {
+  Shares shares;
+  for (const Reclaimable& one : candidates) {
+    if (one.kind == Reclaimable::Kind::microvm) shares[one.tenant] += one.resident_mib;
+  }
+  if (!requester.empty()) shares[requester] += kLaunchMib;
+  return shares;
+}
+
+bool may_take(const Reclaimable& one, const Shares& shares, const std::string& requester) {
+  if (one.kind != Reclaimable::Kind::microvm) return true;
+  if (requester.empty() || one.tenant == requester) return true;
+  return !one.working && shares.at(one.tenant) > shares.at(requester);
+}
+
+}  // namespace
+
 std::vector<Reclaimable> choose_victims(std::vector<Reclaimable> candidates,
-                                        std::uint64_t needed_mib) {
-  std::ranges::sort(candidates, {},
-                    [](const Reclaimable& r) { return std::tuple(r.kind, r.last_used, r.id); });
+                                        std::uint64_t needed_mib, const std::string& requester) {
+  Shares shares = shares_of(candidates, requester);
+  // The first is the next to go. A tenant that gave something may no longer hold most, so the
+  // order is looked at anew each time.
+  const auto rank = [&shares](const Reclaimable& one) {
+    const bool microvm = one.kind == Reclaimable::Kind::microvm;
+    const std::uint64_t held = microvm ? shares.at(one.tenant) : 0;
+    return std::tuple(one.kind, ~held, one.last_used, one.id);
+  };
+  std::vector<Reclaimable> victims;
   std::uint64_t freed = 0;
-  std::size_t count = 0;
-  while (count < candidates.size() && freed < needed_mib) freed += candidates[count++].resident_mib;
-  if (freed < needed_mib) return {};
-  candidates.resize(count);
-  return candidates;
+  while (freed < needed_mib) {
+    auto next = candidates.end();
+    for (auto one = candidates.begin(); one != candidates.end(); ++one) {
+      if (!may_take(*one, shares, requester)) continue;
+      if (next == candidates.end() || rank(*one) < rank(*next)) next = one;
+    }
+    if (next == candidates.end()) return {};
+    freed += next->resident_mib;
+    if (next->kind == Reclaimable::Kind::microvm) shares[next->tenant] -= next->resident_mib;
+    victims.push_back(std::move(*next));
+    candidates.erase(next);
+  }
+  return victims;
 }
 
 }  // namespace firebreak::core

@@ -46,18 +46,21 @@ Shortage check_admission(const HostBudget& budget, const HostUse& use, std::uint
                          std::uint64_t baseline_millicpu);
 std::string shortage_message(Shortage shortage, const HostBudget& budget, const HostUse& use);
 
-// What can be given up, in the order it is: parked clones, bases nobody uses, then the microVM
-// longest without activity.
+// What can be given up, in the order it is: parked clones, bases nobody uses, then microVMs.
 struct Reclaimable {
   enum class Kind { parked, base, microvm };
   Kind kind;
   std::string id;
   Time last_used{};
   std::uint64_t resident_mib = 0;
+  std::string tenant{};  // of a microVM
+  bool working = false;  // somebody waits for it
 };
 // The candidates to give up, in order, until `needed_mib` is reached; empty when even all of them
-// are not enough.
+// are not enough. Of microVMs the one longest without activity of the tenant that holds most. For
+// somebody's launch (`requester`) others give only while they hold more than the requester would,
+// and never one that works.
 std::vector<Reclaimable> choose_victims(std::vector<Reclaimable> candidates,
-                                        std::uint64_t needed_mib);
+                                        std::uint64_t needed_mib, const std::string& requester);
 
 }  // namespace firebreak::core

@@ -218,7 +218,7 @@ TEST(Admission, GivesUpTheCheapestFirst) {
                                      {Kind::parked, "parked", at(99), 50}};
   auto names = [&](std::uint64_t needed) {
     std::string out;
-    for (const auto& victim : choose_victims(all, needed)) out += victim.id + " ";
+    for (const auto& victim : choose_victims(all, needed, "")) out += victim.id + " ";
     return out;
   };
   EXPECT_EQ(names(0), "");
@@ -227,6 +227,34 @@ TEST(Admission, GivesUpTheCheapestFirst) {
   EXPECT_EQ(names(351), "parked base old ");
   EXPECT_EQ(names(550), "parked base old young ");
   EXPECT_EQ(names(551), "");
+}
+
+TEST(Admission, TakesFromWhoHoldsMost) {
+  using Kind = Reclaimable::Kind;
+  const auto microvm = [](std::string id, int used, std::string tenant, bool working = false) {
+    return Reclaimable{Kind::microvm, std::move(id), at(used), 100, std::move(tenant), working};
+  };
+  std::vector<Reclaimable> all{microvm("small", 1, "small"), microvm("big1", 20, "big"),
+                               microvm("big2", 30, "big"), microvm("big3", 40, "big")};
+  auto names = [&](std::uint64_t needed, const std::string& requester) {
+    std::string out;
+    for (const auto& victim : choose_victims(all, needed, requester)) out += victim.id + " ";
+    return out;
+  };
+  // The longest unused is of a tenant that holds less than who asks: it stays.
+  EXPECT_EQ(names(1, "big"), "big1 ");
+  EXPECT_EQ(names(300, "big"), "big1 big2 big3 ");
+  // Who has little may take from who has much, until they have the same.
+  EXPECT_EQ(names(1, "small"), "big1 ");
+  EXPECT_EQ(names(1, "new"), "big1 ");
+  EXPECT_EQ(names(200, "new"), "big1 big2 ");
+  // Never what somebody works with, but for the owner's own launches.
+  for (Reclaimable& one : all) one.working = true;
+  EXPECT_EQ(names(1, "new"), "");
+  EXPECT_EQ(names(1, "small"), "small ");
+  // A host that is full already has no choice.
+  EXPECT_EQ(names(101, ""), "big1 big2 ");
+  EXPECT_EQ(names(400, ""), "big1 big2 small big3 ");
 }
 
 TEST(Demand, FollowsTheBusiestMoment) {

@@ -1,6 +1,8 @@
 // firebreak-bench: what a machine costs, beside what process start costs and beside other
 // sandboxes, in one run. Prints a table and writes bench.json; exits 1 when a measurement failed, 3
 // when a required relation does not hold.
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <iostream>
 #include <span>
@@ -53,7 +55,8 @@ Task<Result<>> bench_sizes(Report& report, int count) {
   co_return Result<>();
 }
 
-Task<Result<>> measure(Report& report, bool quick) {
+// What the engine does by itself, with the smallest guest.
+Task<Result<std::shared_ptr<machine::Snapshot>>> bench_engine(Report& report, bool quick) {
   FB_CO_TRY_ASSIGN(const Samples floor, time_commands({"qemu-system-x86_64", "--version"}, 20));
   report.time("qemu_floor", floor);
   FB_CO_TRY_ASSIGN(const Samples fsync, time_fsync(world().data_dir()));
@@ -61,6 +64,11 @@ Task<Result<>> measure(Report& report, bool quick) {
   FB_CO_TRY_ASSIGN(auto snapshot, co_await bench_snapshot(256));
   FB_CO_TRY(co_await bench_lifecycle(report, snapshot, "", quick ? 5 : 20));
   FB_CO_TRY(co_await bench_exec(report, snapshot, quick ? 5 : 30));
+  co_return snapshot;
+}
+
+Task<Result<>> measure(Report& report, bool quick) {
+  FB_CO_TRY_ASSIGN(auto snapshot, co_await bench_engine(report, quick));
   FB_CO_TRY(bench_api(report, quick));
   FB_CO_TRY(bench_builds(report, quick ? 1 : 5));
   FB_CO_TRY(bench_egress(report, quick ? 2 : 10));
@@ -133,6 +141,11 @@ int main_of_bench(const Options& options) {
     measured = bench_endpoint(report, options.quick ? 5 : 20);
   } else if (options.only == "proxy") {
     measured = bench_proxy(report, options.quick ? 5000 : 50000);
+  } else if (options.only == "engine") {
+    world().run([&]() -> Task<void> {
+      auto engine = co_await bench_engine(report, options.quick);
+      if (!engine) measured = std::unexpected(engine.error());
+    });
   } else {
     world().run([&]() -> Task<void> { measured = co_await measure(report, options.quick); });
     if (measured) check_requirements(report, options.quick);
@@ -151,8 +164,9 @@ bool parse(std::span<char*> words, Options& options) {
       return false;
     }
   }
-  return options.only.empty() || options.only == "api" || options.only == "builds" ||
-         options.only == "egress" || options.only == "endpoint" || options.only == "proxy";
+  constexpr std::array<std::string_view, 7> kParts{"",       "api",      "builds", "egress",
+                                                   "engine", "endpoint", "proxy"};
+  return std::ranges::find(kParts, options.only) != kParts.end();
 }
 
 }  // namespace
@@ -161,10 +175,10 @@ bool parse(std::span<char*> words, Options& options) {
 int main(int argc, char** argv) {
   firebreak::bench::Options options;
   if (!firebreak::bench::parse(std::span(argv + 1, static_cast<std::size_t>(argc - 1)), options)) {
-    std::cerr
-        << "usage: firebreak-bench [--quick] [--only api|builds|egress|endpoint|proxy]   --quick: "
-           "only launch, "
-           "suspend, resume, exec at 256 MiB, and few of each\n";
+    std::cerr << "usage: firebreak-bench [--quick] [--only "
+                 "api|builds|egress|endpoint|engine|proxy]   --quick: "
+                 "only launch, "
+                 "suspend, resume, exec at 256 MiB, and few of each\n";
     return 2;
   }
   return firebreak::bench::main_of_bench(options);

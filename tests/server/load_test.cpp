@@ -45,6 +45,13 @@ TEST(Load, WhenMemoryRunsOutTheLongestUnusedIsSuspended) {
   server.set_options({"--pool-least=0", "--pool-most=0", "--memory-mib=700", "--tick-ms=100"});
   ASSERT_TRUE(server.start()) << server.log();
   ASSERT_TRUE(server.wait_python()) << server.log();
+  // Longer unused than any other, but its tenant holds less than the one who launches.
+  const Answer tenant = server.call("POST", "/v1/tenants", json::object{{"name", "small"}});
+  const std::string small(tenant.object().at("key").at("apiKey").as_string());
+  const Answer others =
+      server.call_as(small, "POST", "/v1/microvms", json::object{{"image", "python"}});
+  ASSERT_EQ(others.status, 201) << others.text;
+
   std::vector<std::string> ids;
   for (int i = 0; i < 8; ++i) {
     const Answer made = server.call("POST", "/v1/microvms", json::object{{"image", "python"}});
@@ -55,6 +62,7 @@ TEST(Load, WhenMemoryRunsOutTheLongestUnusedIsSuspended) {
   EXPECT_EQ(first.text_of("state"), "SUSPENDED") << first.text;
   EXPECT_EQ(first.text_of("stateReason"), "Suspended because the host needs memory.");
   EXPECT_EQ(server.call("GET", path(ids.back())).text_of("state"), "RUNNING");
+  EXPECT_EQ(server.call_as(small, "GET", path(others.text_of("id"))).text_of("state"), "RUNNING");
   // It comes back when it is used, at the cost of another.
   const Answer used =
       server.call("POST", path(ids.front(), "/exec"), json::object{{"shell", "echo back"}});
