@@ -38,6 +38,7 @@ struct LiveMicrovm {
   bool app_ended = false;          // and everything that it printed is logged
   net::Event app_changed;
   core::Time refresh_at{};    // when its guest needs other credentials
+  bool out_of_disk = false;   // its guest stood still for want of disk, when last looked at
   bool in_last_hook = false;  // TERMINATING, while its hook runs: its credentials still work
   bool end_asked = false;     // terminate waits for its turn; what runs should give up
   net::Mutex turn;            // one transition at a time

@@ -56,6 +56,8 @@ Supervisor::Supervisor(Services& services)
   m.describe("firebreak_phase_seconds", "histogram", "Phases of launch, suspend and resume.");
   m.describe("firebreak_transitions_total", "counter", "State changes by the state reached.");
   m.describe("firebreak_microvms", "gauge", "MicroVMs by state.");
+  m.describe("firebreak_microvms_out_of_disk", "gauge",
+             "MicroVMs that stand still because the host's disk is full.");
   m.describe("firebreak_pool_size", "gauge", "Parked clones.");
   m.describe("firebreak_errors_total", "counter", "Failed operations by code.");
   m.describe("firebreak_bytes_total", "counter", "Bytes to and from guests for users.");
@@ -345,6 +347,7 @@ net::Task<Result<Lease>> Supervisor::acquire(core::TenantId tenant, core::Microv
     FB_CO_TRY_ASSIGN(LivePtr vm, co_await find(tenant, id));
     switch (vm->record.state) {
       case MicrovmState::running:
+        if (vm->machine && vm->machine->out_of_disk()) co_return fail(Code::unavailable, kNoDisk);
         if (vm->machine) co_return Lease(vm, services_);
         break;
       case MicrovmState::suspended: {

@@ -30,6 +30,12 @@ struct LaunchRequest {
   std::string role;                   // name; empty: its guest gets no credentials
 };
 
+// What is said of a microVM whose guest stands still, and to those who call it.
+inline constexpr const char* kNoDisk =
+    "the host's disk is full: the microVM stands still until there is room; free space on the "
+    "host, "
+    "or terminate microVMs";
+
 // Access to the agent of a running microVM. While it is held the microVM counts as working, and the
 // machine object stays, also when the microVM is suspended or ends: calls fail then.
 class Lease {
@@ -123,6 +129,8 @@ class Supervisor {
   void sample(LiveMicrovm& vm, core::Time now);
   net::Task<void> save_meters();
   void note_states();
+  // A guest that stands still for want of disk is let go on as soon as there is room.
+  void mind_disk(LiveMicrovm& vm);
   void spawn(net::Task<void> task);
 
   Services& services_;

@@ -14,7 +14,8 @@ std::optional<Supervisor::Outlook> Supervisor::outlook(const core::MicrovmId& id
   if (!vm) return std::nullopt;
   const core::Time now = services_.clock.now();
   const core::Aging aging = core::aging_of(vm->record);
-  return Outlook{core::awake_reason(aging, vm->activity, now),
+  const bool stands = vm->machine && vm->machine->out_of_disk();
+  return Outlook{stands ? kNoDisk : core::awake_reason(aging, vm->activity, now),
                  core::next_due(aging, vm->activity, now)};
 }
 
@@ -60,9 +61,25 @@ net::Task<Result<>> Supervisor::account_now() {
   co_return Result<>();
 }
 
+void Supervisor::mind_disk(LiveMicrovm& vm) {
+  const bool stands = vm.machine && vm.machine->out_of_disk();
+  if (stands != vm.out_of_disk) {
+    vm.out_of_disk = stands;
+    services_.log.warn(stands ? "out of disk" : "disk has room again",
+                       {{"microvm", vm.record.id.str()}});
+  }
+  // Where there is still no room it stands still again.
+  if (stands) (void)vm.machine->retry_disk();
+}
+
 void Supervisor::note_states() {
   std::map<MicrovmState, int> counts;
-  for (const LivePtr& vm : registry_.all()) ++counts[vm->record.state];
+  int out_of_disk = 0;
+  for (const LivePtr& vm : registry_.all()) {
+    ++counts[vm->record.state];
+    if (vm->out_of_disk) ++out_of_disk;
+  }
+  services_.metrics.set("firebreak_microvms_out_of_disk", "", out_of_disk);
   for (MicrovmState state : {MicrovmState::pending, MicrovmState::running, MicrovmState::suspending,
                              MicrovmState::suspended, MicrovmState::terminating}) {
     services_.metrics.set("firebreak_microvms", obs::label("state", to_string(state)),
@@ -121,6 +138,7 @@ net::Task<void> Supervisor::tick() {
     const bool meter = now - last_meter >= services_.options.meter_every;
     for (const LivePtr& vm : registry_.all()) {
       if (meter) sample(*vm, now);
+      mind_disk(*vm);
       if (lifecycle_.egress().has_network(*vm)) spawn(lifecycle_.egress().tell_guest(vm));
       if (vm->record.state == MicrovmState::running && !vm->record.role.empty() &&
           now >= vm->refresh_at)

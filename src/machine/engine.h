@@ -132,6 +132,10 @@ class Machine {
   virtual Result<> set_limits(const HostLimits& limits) = 0;
   // Completes when the process has ended, whatever the reason. false: the deadline passed first.
   virtual net::Task<bool> wait_exit(Deadline deadline) = 0;
+  // The guest stands still because the host's disk had no room for what it wrote. Nothing is lost.
+  virtual bool out_of_disk() const = 0;
+  // Writes it again and lets the guest go on; if there is still no room it stands still again.
+  virtual Result<> retry_disk() = 0;
 };
 
 // A loaded snapshot: its RAM is held for clones to share. Clones keep it alive.

@@ -1,10 +1,15 @@
-// Many at once: a burst far beyond the pool, and memory that runs out.
+// Many at once: a burst far beyond the pool, and memory and disk that run out.
 #include <set>
 #include <thread>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
+#include "base/sys.h"
 #include "server/server_process.h"
 
 namespace firebreak::testing_support {
@@ -67,6 +72,69 @@ TEST(Load, WhenMemoryRunsOutTheLongestUnusedIsSuspended) {
   const Answer used =
       server.call("POST", path(ids.front(), "/exec"), json::object{{"shell", "echo back"}});
   EXPECT_EQ(used.text_of("stdout"), "back\n") << used.text;
+}
+
+// The disk of machines alone: what the store and snapshots need stays writable.
+class SmallDisk {
+ public:
+  explicit SmallDisk(const std::string& path) : path_(path) {
+    EXPECT_EQ(::mount("none", path.c_str(), "tmpfs", 0, "size=256m,mode=0711"), 0);
+  }
+  ~SmallDisk() { EXPECT_EQ(::umount2(path_.c_str(), MNT_DETACH), 0); }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+
+  void fill() {
+    struct statvfs st{};
+    ASSERT_EQ(::statvfs(path_.c_str(), &st), 0);
+    auto fd = sys::open(path_ + "/filler", O_WRONLY | O_CREAT, 0600);
+    ASSERT_TRUE(fd);
+    const std::uint64_t left = std::uint64_t{1} << 20;
+    ASSERT_EQ(::fallocate(fd->get(), 0, 0, static_cast<off_t>(st.f_bfree * st.f_bsize - left)), 0);
+  }
+  void release() { ::unlink((path_ + "/filler").c_str()); }
+
+ private:
+  std::string path_;
+};
+
+TEST(Load, WhenTheDiskIsFullMicrovmsStandStillAndGoOnWithRoom) {
+  ServerProcess server;
+  server.set_options({"--pool-least=0", "--pool-most=0", "--tick-ms=200"});
+  ASSERT_TRUE(server.start()) << server.log();
+  ASSERT_TRUE(server.wait_python()) << server.log();
+  ASSERT_EQ(server.stop(), 0) << server.log();
+  SmallDisk disk(server.data_dir() + "/machines");
+  ASSERT_TRUE(server.start()) << server.log();
+
+  const Answer made = server.call("POST", "/v1/microvms", json::object{{"image", "python"}});
+  ASSERT_EQ(made.status, 201) << made.text;
+  const std::string id = made.text_of("id");
+  disk.fill();
+  const Answer started = server.call(
+      "POST", path(id, "/execs"),
+      json::object{{"shell", "head -c 16M /dev/urandom > /root/f && sync && echo written"}});
+  ASSERT_EQ(started.status, 201) << started.text;
+  const auto waits = [&](double value) {
+    for (int i = 0; i < 600 && server.metric("firebreak_microvms_out_of_disk") != value; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return server.metric("firebreak_microvms_out_of_disk") == value;
+  };
+  ASSERT_TRUE(waits(1)) << server.log();
+  EXPECT_THAT(server.call("GET", path(id)).text_of("awakeBecause"),
+              ::testing::HasSubstr("disk is full"));
+  // Those who call it now are told at once, instead of waiting with it.
+  const Answer refused = server.call("POST", path(id, "/exec"), json::object{{"shell", "true"}});
+  EXPECT_EQ(refused.status, 503) << refused.text;
+  EXPECT_THAT(refused.text_of("message"), ::testing::HasSubstr("disk is full"));
+
+  disk.release();
+  ASSERT_TRUE(waits(0)) << server.log();
+  const Answer output =
+      server.call("POST", path(id, "/exec"), json::object{{"shell", "sync; stat -c %s /root/f"}});
+  EXPECT_EQ(output.text_of("stdout"), "16777216\n") << output.text;
+  EXPECT_EQ(server.call("DELETE", path(id)).status, 200);
+  EXPECT_EQ(server.stop(), 0);
 }
 
 TEST(Load, WithoutSuspendingTheLaunchIsRefusedClearly) {

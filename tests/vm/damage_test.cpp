@@ -374,10 +374,18 @@ TEST_F(FullDisk, AGuestThatWritesStandsStillUntilThereIsSpace) {
     const auto stuck = co_await output->next(in_seconds(10));
     EXPECT_FALSE(stuck);
     EXPECT_EQ(stuck.error().code, Code::timeout) << stuck.error().text();
+    EXPECT_TRUE(machine->out_of_disk());
+    // Nothing is gained by trying again too early, and nothing lost.
+    CO_OK(machine->retry_disk());
+    CO_ASSERT(!co_await output->next(in_seconds(2)));
+    EXPECT_TRUE(machine->out_of_disk());
     output.reset();
     release();
+    CO_OK(machine->retry_disk());
+    // Who comes later finds it going on.
     machine.reset();
     CO_VALUE(machine, co_await engine_->attach("full", in_seconds(30)));
+    EXPECT_FALSE(machine->out_of_disk());
     CO_VALUE(output, co_await machine->agent().exec_output("write", 0, in_seconds(30)));
     std::string sums;
     for (;;) {

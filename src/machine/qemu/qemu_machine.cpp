@@ -49,7 +49,15 @@ QemuMachine::QemuMachine(QemuDeps deps, MachineRecord record, StartedProcess sta
       process_(std::move(started.process)),
       qmp_(Qmp::start(adopt_socket(deps_.executor, std::move(started.qmp)))),
       agent_(net::Channel::start(adopt_socket(deps_.executor, std::move(started.ctl))),
-             net::Channel::start(adopt_socket(deps_.executor, std::move(started.data)))) {}
+             net::Channel::start(adopt_socket(deps_.executor, std::move(started.data)))) {
+  qmp_->on_event([stands = out_of_disk_](std::string_view name, const json::object& data) {
+    if (name == "RESUME") *stands = false;
+    if (name != "BLOCK_IO_ERROR") return;
+    // Other errors are the guest's to handle, and it goes on.
+    const json::value* action = data.if_contains("action");
+    if (action != nullptr && action->is_string() && action->as_string() == "stop") *stands = true;
+  });
+}
 
 QemuMachine::~QemuMachine() {
   agent_.close();
@@ -454,6 +462,10 @@ Result<ProcessUsage> QemuMachine::usage() const {
 
 Result<> QemuMachine::set_limits(const HostLimits& limits) {
   return deps_.host.set_limits(record_, limits);
+}
+
+Result<> QemuMachine::retry_disk() {
+  return qmp_->post("cont", {});
 }
 
 net::Task<bool> QemuMachine::wait_exit(Deadline deadline) {

@@ -58,6 +58,8 @@ class QemuMachine final : public Machine {
   net::Task<bool> wait_exit(Deadline deadline) override;
   Result<ProcessUsage> usage() const override;
   Result<> set_limits(const HostLimits& limits) override;
+  bool out_of_disk() const override { return *out_of_disk_; }
+  Result<> retry_disk() override;
 
   // Used by the engine while it starts the machine.
   void set_phases(Phases phases) { phases_ = std::move(phases); }
@@ -106,6 +108,8 @@ class QemuMachine final : public Machine {
   std::shared_ptr<Qmp> qmp_;
   AgentClient agent_;
   std::uint64_t next_fdset_ = 100;
+  // Shared with the monitor's handler, which may outlive this object by a turn of the loop.
+  std::shared_ptr<bool> out_of_disk_ = std::make_shared<bool>(false);
   Phases phases_;
 };
 

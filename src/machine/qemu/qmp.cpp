@@ -33,6 +33,7 @@ void Qmp::close() {
 void Qmp::end(Error error) {
   if (failure_) return;
   failure_ = std::move(error);
+  on_event_ = nullptr;
   boost::system::error_code ignored;
   socket_.close(ignored);
   for (auto& [id, waiter] : waiters_)
@@ -146,8 +147,11 @@ Result<Qmp::Line> Qmp::parse_line(std::string_view line) {
                 message.error().message);
   Line out;
   if (const json::value* event = message->if_contains("event");
-      event != nullptr && event->is_string())
+      event != nullptr && event->is_string()) {
     out.event = std::string(event->as_string());
+    if (json::value* data = message->if_contains("data"); data != nullptr && data->is_object())
+      out.data = std::move(data->as_object());
+  }
   const json::value* id = message->if_contains("id");
   if (id == nullptr) return out;
   if (id->is_int64() && id->as_int64() >= 0) out.id = static_cast<std::uint64_t>(id->as_int64());
@@ -171,7 +175,10 @@ void Qmp::take_line(std::string_view text) {
   if (text.empty() || text == "\r") return;
   auto line = parse_line(text);
   if (!line) return end(line.error());
-  if (!line->id) return;
+  if (!line->id) {
+    if (!line->event.empty() && on_event_) on_event_(line->event, line->data);
+    return;
+  }
   auto it = waiters_.find(*line->id);
   if (it == waiters_.end()) return;
   if (!it->second.wanted) {

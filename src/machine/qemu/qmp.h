@@ -3,6 +3,7 @@
 // by its machine; one executor.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -37,12 +38,16 @@ class Qmp : public std::enable_shared_from_this<Qmp> {
   // Sends without waiting for the answer (an error answer is dropped).
   Result<> post(std::string_view command, json::object arguments);
   void close();
+  // Called for each event, until close().
+  using OnEvent = std::function<void(std::string_view name, const json::object& data)>;
+  void on_event(OnEvent handler) { on_event_ = std::move(handler); }
 
   // Parses one line of the monitor. Public for the fuzz target.
   struct Line {
     std::optional<std::uint64_t> id;
     Result<json::value> answer{json::value()};
     std::string event;  // name, if it is an event
+    json::object data;  // of the event
   };
   static Result<Line> parse_line(std::string_view line);
 
@@ -65,6 +70,7 @@ class Qmp : public std::enable_shared_from_this<Qmp> {
   std::uint64_t hello_id_ = 0;
   std::map<std::uint64_t, Waiter> waiters_;
   std::optional<Error> failure_;
+  OnEvent on_event_;
 };
 
 }  // namespace firebreak::machine

@@ -122,6 +122,29 @@ TEST_F(QmpTest, AnswersMayComeInAnyOrderWithEventsBetween) {
   }
 }
 
+TEST_F(QmpTest, EventsReachTheirHandlerUntilTheEnd) {
+  greet();
+  std::vector<std::string> seen;
+  qmp_->on_event([&](std::string_view name, const json::object& data) {
+    seen.push_back(std::string(name) + " " + json::serialize(data));
+  });
+  const auto id = qmp_->submit("a", {});
+  send(R"({"event": "BLOCK_IO_ERROR", "data": {"action": "stop", "nospace": true}})"
+       "\r\n"
+       R"({"event": "RESUME", "data": 7})"
+       "\r\n");
+  answer(read_command(), 1);
+  ASSERT_TRUE(answer_to(*id, soon()));
+  EXPECT_THAT(seen, testing::ElementsAre(R"(BLOCK_IO_ERROR {"action":"stop","nospace":true})",
+                                         "RESUME {}"));
+  qmp_->close();
+  send(R"({"event": "STOP"})"
+       "\r\n");
+  io_.restart();
+  io_.poll();
+  EXPECT_EQ(seen.size(), 2U);
+}
+
 TEST_F(QmpTest, AnswersArriveInPieces) {
   greet();
   const auto id = qmp_->submit("a", {});
