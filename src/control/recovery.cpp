@@ -232,23 +232,14 @@ class Recovery {
       ++result_.ended;
       co_return;
     }
-    if (is_saved(vm)) {
+    // Looked at again: attaching may have put it back.
+    if (services_.engine.is_suspended(vm->record.id.str())) {
       (void)co_await lifecycle_.commit(*vm, {.intent = Intent::none});
       ++result_.suspended;
       co_return;
     }
     co_await lifecycle_.end(vm, "Its saved state is gone from the disk.", false);
     ++result_.ended;
-  }
-
-  // Looks again: attaching may have put the state back.
-  bool is_saved(const LivePtr& vm) const {
-    auto found = services_.engine.list();
-    if (!found) return false;
-    for (const machine::FoundMachine& machine : *found) {
-      if (machine.id == vm->record.id.str()) return machine.suspended;
-    }
-    return false;
   }
 
   Services& services_;
