@@ -41,7 +41,7 @@ std::vector<core::Reclaimable> Capacity::candidates() const {
   }
   if (!services_.options.suspend_under_pressure) return list;
   for (const LivePtr& vm : registry_.all()) {
-    if (vm->record.state != core::MicrovmState::running) continue;
+    if (vm->record.state != core::MicrovmState::running || !vm->machine) continue;
     // One that works is the last to go.
     const bool works = vm->activity.open_work > 0;
     const core::Time used = works ? services_.clock.now() : vm->activity.last_traffic;

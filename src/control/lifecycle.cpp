@@ -129,7 +129,7 @@ void Lifecycle::watch(LivePtr vm) {
 // ------------------------------------------------------------------------------------------ launch
 
 net::Task<Result<>> Lifecycle::restore(LivePtr vm, Deadline deadline) {
-  FB_CO_TRY_ASSIGN(auto slot, co_await restores_.lock(deadline));
+  FB_CO_TRY_ASSIGN(auto slot, co_await starts_.lock(vm->record.tenant, deadline));
   FB_CO_TRY_ASSIGN(auto snapshot,
                    co_await services_.catalogue.load(vm->version.snapshot, deadline));
   const machine::LaunchSpec spec{.id = vm->record.id.str(),
@@ -278,7 +278,9 @@ net::Task<Result<>> Lifecycle::suspend(LivePtr vm, std::string reason, Deadline 
 
 // From the saved state on disk to RUNNING, for a resume and for the child of a fork.
 net::Task<Result<>> Lifecycle::bring_back(LivePtr vm, Deadline deadline) {
-  FB_CO_TRY_ASSIGN(auto slot, co_await restores_.lock(deadline));
+  FB_CO_TRY_ASSIGN(auto slot, co_await starts_.lock(vm->record.tenant, deadline));
+  // Giving up half-way would end it, so a caller who has waited long already gets all the time.
+  deadline = Deadline::in(kStartDeadline);
   auto machine =
       co_await services_.engine.resume(vm->record.id.str(), deadline, egress_.has_network(*vm));
   slot.release();

@@ -10,11 +10,15 @@
 #include "control/live_microvm.h"
 #include "control/roles.h"
 #include "control/services.h"
+#include "control/start_slots.h"
 
 namespace firebreak::control {
 
 // Limits of the machine's process for a size: weight by baseline, ceiling by peak.
 machine::HostLimits host_limits(const core::SizeClass& size);
+
+// A restore takes a fraction of a second; a guest that has not answered by then waits without one.
+inline constexpr std::chrono::seconds kSlotTime{3};
 
 class Lifecycle {
  public:
@@ -24,7 +28,7 @@ class Lifecycle {
         egress_(services, registry),
         roles_(services.db, services.clock, services.log, registry, services.keys,
                services.options.credential_life),
-        restores_(services.executor, services.options.parallel_restores) {}
+        starts_(services.executor, services.options.parallel_restores, kSlotTime) {}
 
   // PENDING -> RUNNING, or TERMINATED with the reason. `parked` may be null: then by restore.
   net::Task<void> launch(LivePtr vm, std::shared_ptr<machine::Machine> parked);
@@ -73,7 +77,7 @@ class Lifecycle {
   Registry& registry_;
   Egress egress_;
   Roles roles_;
-  net::Semaphore restores_;  // more at a time would only share the same CPUs
+  StartSlots starts_;
 };
 
 }  // namespace firebreak::control

@@ -73,15 +73,15 @@ void Supervisor::spawn(net::Task<void> task) {
 
 net::Task<Result<>> Supervisor::start() {
   FB_CO_TRY(co_await lifecycle_.roles().load());
-  FB_CO_TRY_ASSIGN(Recovered found, co_await recover(services_, registry_, lifecycle_));
+  Spawn background = [this](net::Task<void> task) { spawn(std::move(task)); };
+  FB_CO_TRY_ASSIGN(const Recovered found,
+                   co_await recover(services_, registry_, lifecycle_, std::move(background)));
   services_.log.info("recovered", {{"adopted", found.adopted},
                                    {"suspended", found.suspended},
                                    {"finished", found.finished},
                                    {"ended", found.ended},
-                                   {"relaunched", static_cast<int>(found.relaunch.size())},
+                                   {"relaunched", found.relaunched},
                                    {"removed", found.removed}});
-  for (const LivePtr& vm : found.relaunch) spawn(lifecycle_.launch(vm, nullptr));
-  for (const LivePtr& vm : found.relaunch_forks) spawn(lifecycle_.launch_fork(vm));
   FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([](store::Store& store) {
     return store.all_versions();
   }));
