@@ -359,6 +359,7 @@ net::Task<void> Lifecycle::stop_application(LiveMicrovm& vm) {
 net::Task<void> Lifecycle::end(LivePtr vm, std::string reason, bool call_hook) {
   if (vm->record.state != MicrovmState::terminating) {
     // Not written: it is looked at again by the ticker, and after a restart.
+    vm->unended = reason;
     if (!co_await commit(*vm, {.state = MicrovmState::terminating,
                                .intent = Intent::terminate,
                                .reason = reason,
@@ -366,6 +367,7 @@ net::Task<void> Lifecycle::end(LivePtr vm, std::string reason, bool call_hook) {
       co_return;
     }
   }
+  vm->unended.reset();
   services_.reach("terminating");
   if (call_hook && vm->machine) {
     vm->in_last_hook = true;
@@ -399,6 +401,35 @@ net::Task<void> Lifecycle::end(LivePtr vm, std::string reason, bool call_hook) {
   if (co_await commit(*vm, {.state = MicrovmState::terminated, .intent = Intent::none})) {
     registry_.remove(vm->record.id);
   }
+}
+
+bool Lifecycle::is_unsettled(const LiveMicrovm& vm) {
+  if (!vm.turn.idle()) return false;
+  switch (vm.record.state) {
+    case MicrovmState::suspending:
+      return true;
+    case MicrovmState::running:
+    case MicrovmState::suspended:
+      return vm.unended || vm.record.intent != Intent::none;
+    case MicrovmState::pending:
+      return vm.unended.has_value();
+    case MicrovmState::terminating:
+    case MicrovmState::terminated:
+      return false;
+  }
+  return false;
+}
+
+net::Task<void> Lifecycle::settle(LivePtr vm) {
+  if (!is_unsettled(*vm)) co_return;
+  auto turn = co_await vm->turn.lock(Deadline::in(kEndDeadline));
+  if (!turn) co_return;
+  if (vm->unended) co_return co_await end(vm, std::string(*vm->unended), false);
+  store::MicrovmChange change{.intent = Intent::none};
+  // One that could not be saved was thawed; one that was has no machine any more.
+  if (vm->record.state == MicrovmState::suspending)
+    change.state = vm->machine ? MicrovmState::running : MicrovmState::suspended;
+  (void)co_await commit(*vm, std::move(change));
 }
 
 net::Task<Result<>> Lifecycle::terminate(LivePtr vm, std::string reason, Deadline deadline) {

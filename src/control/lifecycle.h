@@ -40,6 +40,10 @@ class Lifecycle {
   net::Task<Result<>> resume(LivePtr vm, Deadline deadline);
   // Whatever it does -> TERMINATED.
   net::Task<Result<>> terminate(LivePtr vm, std::string reason, Deadline deadline);
+  // A transition ended half-way because the store could not be written, and nobody is at it.
+  static bool is_unsettled(const LiveMicrovm& vm);
+  // Writes what such a transition came to.
+  net::Task<void> settle(LivePtr vm);
   // Saves copies of the running microVM under the ids of records that exist already.
   net::Task<Result<>> fork(LivePtr vm, std::vector<std::string> ids, Deadline deadline);
   net::Task<Result<>> change_policy(LivePtr vm, std::optional<std::optional<core::IdlePolicy>> idle,

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,8 @@ struct LiveMicrovm {
   core::Time refresh_at{};    // when its guest needs other credentials
   bool in_last_hook = false;  // TERMINATING, while its hook runs: its credentials still work
   bool end_asked = false;     // terminate waits for its turn; what runs should give up
-  net::Mutex turn;            // one transition at a time
+  std::optional<std::string> unended;  // why it is to end, while that could not be written
+  net::Mutex turn;                     // one transition at a time
 };
 using LivePtr = std::shared_ptr<LiveMicrovm>;
 
