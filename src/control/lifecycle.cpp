@@ -215,6 +215,11 @@ net::Task<void> Lifecycle::launch_fork(LivePtr vm) {
   const Foreground foreground(services_);
   auto turn = co_await vm->turn.lock(Deadline::in(kStartDeadline));
   if (!turn) co_return;
+  if (vm->record.state != MicrovmState::pending) {
+    // Ended before the fork was done: what it has written since belongs to nobody.
+    (void)co_await services_.engine.discard(vm->record.id.str(), Deadline::in(kEndDeadline));
+    co_return;
+  }
   auto up = co_await bring_back(vm, Deadline::in(kStartDeadline));
   if (!up) co_await end(vm, up.error().message, false);
 }

@@ -316,7 +316,8 @@ net::Task<Result<std::vector<core::Microvm>>> Supervisor::fork(const core::Tenan
   if (made) made = co_await lifecycle_.fork(parent, ids, deadline);
   if (!made) {
     for (const LivePtr& child : children)
-      co_await lifecycle_.end(child, "The fork failed: " + made.error().message, false);
+      (void)co_await lifecycle_.terminate(child, "The fork failed: " + made.error().message,
+                                          Deadline::in(std::chrono::seconds(60)));
     co_return std::unexpected(made.error());
   }
   std::vector<core::Microvm> records;

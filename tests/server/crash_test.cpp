@@ -13,6 +13,7 @@
 
 #include "base/sys.h"
 #include "server/server_process.h"
+#include "store/sqlite/connection.h"
 
 namespace firebreak::testing_support {
 namespace {
@@ -120,6 +121,53 @@ TEST_F(Crash, CheckLooksAloneWhenNoServerRuns) {
   ASSERT_TRUE(server->start()) << server->log();
   EXPECT_EQ(exec(id, "echo back").text_of("stdout"), "back\n");
   server->call("DELETE", path(id));
+}
+
+TEST_F(Crash, AForksChildThatIsEndedBeforeItStartsLeavesNothing) {
+  const std::string id = run();
+  server->stop();
+  server->pause_at("fork");  // its record is there, its machine is not
+  ASSERT_TRUE(server->start()) << server->log();
+  Answer forked;
+  std::thread client([&] { forked = server->call("POST", path(id, "/fork")); });
+  ASSERT_TRUE(server->wait_paused(std::chrono::seconds(60)));
+  std::thread killer([&] {
+    const Answer list = server->call("GET", "/v1/microvms?pageSize=1000");
+    for (const json::value& item : list.object().at("items").as_array()) {
+      const std::string child(item.at("id").as_string());
+      if (child != id && item.at("state").as_string() == "PENDING")
+        server->call("DELETE", path(child));
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the request waits in its socket
+  server->go_on();
+  client.join();
+  killer.join();
+  end_all();
+  expect_clean();
+}
+
+TEST_F(Crash, WhatTheStoreCouldNotTakeIsWrittenLater) {
+  const std::string id = run();
+  exec(id, "echo kept > /dev/shm/x");
+  server->stop();
+  server->pause_at("saved");
+  ASSERT_TRUE(server->start()) << server->log();
+  Answer suspended;
+  std::thread client([&] { suspended = server->call("POST", path(id, "/suspend")); });
+  ASSERT_TRUE(server->wait_paused(std::chrono::seconds(60)));
+  {
+    auto store = store::Connection::open(server->data_dir() + "/firebreak.db", "");
+    ASSERT_TRUE(store) << store.error().text();
+    ASSERT_TRUE((*store)->script("BEGIN IMMEDIATE"));  // nobody else can write
+    server->go_on();
+    client.join();
+  }
+  EXPECT_NE(suspended.status, 200) << suspended.text;
+  EXPECT_EQ(server->wait_for(path(id), "state", "SUSPENDED").text_of("state"), "SUSPENDED");
+  EXPECT_EQ(exec(id, "cat /dev/shm/x").text_of("stdout"), "kept\n");
+  server->call("DELETE", path(id));
+  expect_clean();
 }
 
 TEST(CrashInABuild, IsMadeGood) {
