@@ -44,10 +44,15 @@ std::vector<core::Reclaimable> Capacity::candidates() const {
     if (vm->record.state != core::MicrovmState::running || !vm->machine) continue;
     // One that works is the last to go.
     const bool works = vm->activity.open_work > 0;
-    const core::Time used = works ? services_.clock.now() : vm->activity.last_traffic;
-    list.push_back({Kind::microvm, vm->record.id.str(), used,
-                    std::max(core::kLaunchMib, to_mib(vm->memory_bytes)), vm->record.tenant.str(),
-                    works});
+    const core::Time used =
+        works ? services_.clock.now() : std::max(vm->activity.last_traffic, vm->activity.last_cpu);
+    list.push_back({.kind = Kind::microvm,
+                    .id = vm->record.id.str(),
+                    .last_used = used,
+                    .resident_mib = std::max(core::kLaunchMib, to_mib(vm->memory_bytes)),
+                    .tenant = vm->record.tenant.str(),
+                    .working = works,
+                    .stays = !core::comes_back(vm->record.idle)});
   }
   return list;
 }

@@ -1,6 +1,7 @@
 // Whether the host can take one more microVM, and making room when it cannot: parked clones first,
 // then bases nobody uses, then the microVM longest without activity, of the tenant that holds most,
-// is suspended. Owned by the Supervisor; one executor.
+// is suspended; never one whose policy would not bring it back. Owned by the Supervisor; one
+// executor.
 #pragma once
 
 #include "control/lifecycle.h"

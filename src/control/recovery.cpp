@@ -278,7 +278,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   Spawn spawn_;
   std::map<std::string, machine::FoundMachine> machines_;
   std::set<std::string> networks_;  // found; those of machines that run stay
-  std::size_t left_ = 0;  // microVMs not settled yet
+  std::size_t left_ = 0;            // microVMs not settled yet
   net::Event settled_;
   Recovered result_;
 };

@@ -42,7 +42,7 @@ TEST(Load, ABurstBeyondThePoolSucceedsWhole) {
 
 TEST(Load, WhenMemoryRunsOutTheLongestUnusedIsSuspended) {
   ServerProcess server;
-  server.set_options({"--pool-least=0", "--pool-most=0", "--memory-mib=700", "--tick-ms=100"});
+  server.set_options({"--pool-least=0", "--pool-most=0", "--memory-mib=900", "--tick-ms=100"});
   ASSERT_TRUE(server.start()) << server.log();
   ASSERT_TRUE(server.wait_python()) << server.log();
   // Longer unused than any other, but its tenant holds less than the one who launches.
@@ -51,6 +51,16 @@ TEST(Load, WhenMemoryRunsOutTheLongestUnusedIsSuspended) {
   const Answer others =
       server.call_as(small, "POST", "/v1/microvms", json::object{{"image", "python"}});
   ASSERT_EQ(others.status, 201) << others.text;
+
+  // Longest unused of those of who launches, but nothing would bring them back.
+  std::vector<std::string> stay;
+  for (const json::object& idle : {json::object{{"maxIdleSeconds", 0}, {"autoResume", false}},
+                                   json::object{{"maxIdleSeconds", 0}, {"suspendedSeconds", 0}}}) {
+    const Answer made =
+        server.call("POST", "/v1/microvms", json::object{{"image", "python"}, {"idle", idle}});
+    ASSERT_EQ(made.status, 201) << made.text;
+    stay.push_back(made.text_of("id"));
+  }
 
   std::vector<std::string> ids;
   for (int i = 0; i < 8; ++i) {
@@ -63,6 +73,8 @@ TEST(Load, WhenMemoryRunsOutTheLongestUnusedIsSuspended) {
   EXPECT_EQ(first.text_of("stateReason"), "Suspended because the host needs memory.");
   EXPECT_EQ(server.call("GET", path(ids.back())).text_of("state"), "RUNNING");
   EXPECT_EQ(server.call_as(small, "GET", path(others.text_of("id"))).text_of("state"), "RUNNING");
+  for (const std::string& id : stay)
+    EXPECT_EQ(server.call("GET", path(id)).text_of("state"), "RUNNING");
   // It comes back when it is used, at the cost of another.
   const Answer used =
       server.call("POST", path(ids.front(), "/exec"), json::object{{"shell", "echo back"}});
