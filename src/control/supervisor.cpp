@@ -176,7 +176,7 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   FB_CO_TRY_ASSIGN(std::string egress, co_await lifecycle_.egress().choose(
                                            tenant, std::move(request.egress), chosen.version));
   if (!request.role.empty()) FB_CO_TRY(lifecycle_.roles().require(tenant.id, request.role));
-  FB_CO_TRY(co_await capacity_.admit(tenant.id, chosen.size, deadline));
+  FB_CO_TRY_ASSIGN(Room room, co_await capacity_.admit(tenant.id, chosen.size, deadline));
 
   auto clone = pool_.take(chosen.version, chosen.size, lifecycle_.egress().gives_network(egress));
   core::Microvm microvm;
@@ -212,6 +212,7 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   auto vm = std::make_shared<LiveMicrovm>(services_.executor, created->microvm, chosen.version,
                                           chosen.size);
   registry_.add(vm);
+  room.release();
   const core::Microvm record = vm->record;
   spawn(lifecycle_.launch(vm, clone ? std::move(clone->machine) : nullptr));
   // While it starts, but behind its first look at the store, which would wait for the disk.
@@ -266,10 +267,21 @@ net::Task<Result<core::Microvm>> Supervisor::suspend(core::TenantId tenant, core
 net::Task<Result<core::Microvm>> Supervisor::resume(core::TenantId tenant, core::MicrovmId id,
                                                     Deadline deadline) {
   FB_CO_TRY_ASSIGN(LivePtr vm, co_await find(tenant, id));
-  if (vm->record.state == MicrovmState::suspended)
-    FB_CO_TRY(co_await capacity_.admit(tenant, vm->size, deadline));
-  FB_CO_TRY(co_await lifecycle_.resume(vm, deadline));
+  FB_CO_TRY(co_await wake(vm, deadline));
   co_return vm->record;
+}
+
+net::Task<Result<>> Supervisor::wake(LivePtr vm, Deadline deadline) {
+  // Many may call one that sleeps: it needs room once.
+  FB_CO_TRY_ASSIGN(auto waking_turn, co_await vm->waking_turn.lock(deadline));
+  if (vm->record.state != MicrovmState::suspended)
+    co_return co_await lifecycle_.resume(vm, deadline);
+  FB_CO_TRY_ASSIGN(Room room, co_await capacity_.admit(vm->record.tenant, vm->size, deadline));
+  vm->waking = true;
+  room.release();
+  auto resumed = co_await lifecycle_.resume(vm, deadline);
+  vm->waking = false;
+  co_return resumed;
 }
 
 net::Task<Result<core::Microvm>> Supervisor::terminate(core::TenantId tenant, core::MicrovmId id,
@@ -290,8 +302,11 @@ net::Task<Result<std::vector<core::Microvm>>> Supervisor::fork(const core::Tenan
   std::vector<std::string> ids;
   Result<> made;
   for (std::uint32_t i = 0; i < count && made; ++i) {
-    made = co_await capacity_.admit(tenant.id, parent->size, deadline);
-    if (!made) break;
+    auto room = co_await capacity_.admit(tenant.id, parent->size, deadline);
+    if (!room) {
+      made = std::unexpected(room.error());
+      break;
+    }
     core::Microvm child = parent->record;
     child.id = core::new_microvm_id();
     child.endpoint = core::EndpointId(core::new_uuid());
@@ -354,8 +369,7 @@ net::Task<Result<Lease>> Supervisor::acquire(core::TenantId tenant, core::Microv
                          "the microVM is SUSPENDED and its policy resumes it only when asked; "
                          "resume it first");
         }
-        FB_CO_TRY(co_await capacity_.admit(tenant, vm->size, deadline));
-        FB_CO_TRY(co_await lifecycle_.resume(vm, deadline));
+        FB_CO_TRY(co_await wake(vm, deadline));
         continue;
       }
       case MicrovmState::terminating:
