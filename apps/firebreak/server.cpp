@@ -141,6 +141,7 @@ class Server {
         .options = options_of(config_),
         .fault = [this](std::string_view point) { reach(point); },
         .app_log = control::AppLog(io_.get_executor(), config_.data_dir + "/logs"),
+        .data_dir = config_.data_dir,
         .networks = networks_.get(),
         .keys = keys_.get(),
         .changed = net::Broadcast(io_.get_executor())});

@@ -97,7 +97,7 @@ std::vector<core::Reclaimable> Capacity::victims_for(core::Shortage shortage,
 }
 
 net::Task<Result<Room>> Capacity::admit(const core::TenantId& tenant, const core::SizeClass& size,
-                                    Deadline deadline) {
+                                        Deadline deadline) {
   constexpr int kAttempts = 32;  // each gives up at least one thing
   for (int attempt = 0; attempt < kAttempts && !deadline.passed(); ++attempt) {
     const core::HostUse now = use();

@@ -40,10 +40,10 @@ class Capacity {
   Capacity(Services& services, Registry& registry, WarmPool& pool, Lifecycle& lifecycle)
       : services_(services), registry_(registry), pool_(pool), lifecycle_(lifecycle) {}
 
-  // Code::unavailable with what ran out when even giving things up does not make room. Others cannot
-  // get the same room while the caller keeps it.
+  // Code::unavailable with what ran out when even giving things up does not make room. Others
+  // cannot get the same room while the caller keeps it.
   net::Task<Result<Room>> admit(const core::TenantId& tenant, const core::SizeClass& size,
-                            Deadline deadline);
+                                Deadline deadline);
   // Gives things up until the host's use fits its budget.
   net::Task<void> relieve();
   core::HostUse use() const;

@@ -30,10 +30,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     for (const machine::FoundMachine& machine : found) machines_[machine.id] = machine;
     FB_CO_TRY_ASSIGN(auto records, co_await services_.db.run(
                                        [](store::Store& store) { return store.live_microvms(); }));
-    if (services_.networks != nullptr) {
-      if (auto networks = egress::found_networks(services_.networks->data_dir()))
-        networks_.insert(networks->begin(), networks->end());
-    }
+    if (auto networks = egress::found_networks(services_.data_dir))
+      networks_.insert(networks->begin(), networks->end());
     std::map<std::string, machine::FoundMachine> nobodys = machines_;
     std::set<std::string> unused = networks_;
     std::vector<LivePtr> live;
@@ -73,11 +71,14 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   }
 
  private:
-  // Of a machine that is no more: made by a launch that was cut before its machine had a directory,
-  // or left when one was removed by hand.
+  // Of a machine that is no more, or has no network any more: made by a launch that was cut before
+  // its machine had a directory, left when one was removed by hand, or by a server with networks to
+  // one without.
   void remove_network(const std::string& id) {
     if (networks_.erase(id) == 0) return;
-    if (auto removed = services_.networks->unplug(id); !removed)
+    auto removed = services_.networks != nullptr ? services_.networks->unplug(id)
+                                                 : egress::remove_network(services_.data_dir, id);
+    if (!removed)
       services_.log.error("cannot remove network", {{"id", id}, {"error", removed.error().text()}});
   }
 
@@ -101,7 +102,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   static net::Task<void> settle_one(std::shared_ptr<Recovery> self, LivePtr vm,
                                     net::Mutex::Guard turn) {
     co_await self->settle(vm);
-    if (!vm->machine) self->remove_network(vm->record.id.str());
+    if (!vm->machine || !self->lifecycle_.egress().has_network(*vm))
+      self->remove_network(vm->record.id.str());
     turn.release();
     self->services_.changed.notify();
     --self->left_;

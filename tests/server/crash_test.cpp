@@ -106,6 +106,23 @@ TEST_F(Crash, MicrovmsRunOnWithoutTheServer) {
   expect_clean();
 }
 
+TEST_F(Crash, AServerWithoutNetworksTakesOverWhatHadOne) {
+  const std::string id = run();
+  exec(id, "echo kept > /dev/shm/x");
+  const std::string network = server->data_dir() + "/netns/" + id;
+  if (!sys::exists(network)) GTEST_SKIP() << "this host has no networks";
+  server->kill_hard();
+  server->set_options({"--tick-ms=100", "--pool-most=1", "--networks=false"});
+  ASSERT_TRUE(server->start()) << server->log();
+  EXPECT_EQ(exec(id, "cat /dev/shm/x").text_of("stdout"), "kept\n");
+  EXPECT_FALSE(sys::exists(network));
+  expect_clean();
+  server->call("DELETE", path(id));
+  server->set_options({"--tick-ms=100", "--pool-most=1"});
+  restart_with("");
+  expect_clean();
+}
+
 TEST_F(Crash, CheckLooksAloneWhenNoServerRuns) {
   const std::string id = run();
   server->call("POST", path(id, "/suspend"));

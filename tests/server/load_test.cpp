@@ -1,4 +1,5 @@
 // Many at once: a burst far beyond the pool, and memory that runs out.
+#include <algorithm>
 #include <set>
 #include <thread>
 
@@ -79,6 +80,23 @@ TEST(Load, WhenMemoryRunsOutTheLongestUnusedIsSuspended) {
   const Answer used =
       server.call("POST", path(ids.front(), "/exec"), json::object{{"shell", "echo back"}});
   EXPECT_EQ(used.text_of("stdout"), "back\n") << used.text;
+}
+
+TEST(Load, AtOnceNotMoreAreTakenThanFit) {
+  ServerProcess server;
+  server.set_options(
+      {"--pool-least=0", "--pool-most=0", "--memory-mib=500", "--suspend-under-pressure=false"});
+  ASSERT_TRUE(server.start()) << server.log();
+  ASSERT_TRUE(server.wait_python()) << server.log();
+  std::vector<Answer> answers(12);
+  std::vector<std::thread> clients;
+  for (Answer& answer : answers)
+    clients.emplace_back(
+        [&] { answer = server.call("POST", "/v1/microvms", json::object{{"image", "python"}}); });
+  for (std::thread& client : clients) client.join();
+  const auto taken = std::ranges::count(answers, 201, &Answer::status);
+  EXPECT_GE(taken, 1);
+  EXPECT_LE(taken, 500 / 96) << "each counts with 96 MiB at least";
 }
 
 TEST(Load, WithoutSuspendingTheLaunchIsRefusedClearly) {
