@@ -44,11 +44,12 @@ constexpr const char* kPythonImage = "python";
 constexpr std::uint32_t kPythonMemoryMib = 512;
 
 // FIREBREAK_FAULT=POINT[:N] ends this process, as a crash would, when the point is reached the N-th
-// time: how the tests show that nothing is lost.
-class CrashPoint {
+// time: how the tests show that nothing is lost. FIREBREAK_PAUSE stops it there instead, for harm
+// that a living server has to cope with.
+class FaultPoint {
  public:
-  CrashPoint() {
-    const char* text = std::getenv("FIREBREAK_FAULT");
+  FaultPoint(const char* variable, int signal) : signal_(signal) {
+    const char* text = std::getenv(variable);
     if (text == nullptr) return;
     point_ = text;
     if (const auto at = point_.rfind(':'); at != std::string::npos) {
@@ -57,10 +58,12 @@ class CrashPoint {
     }
   }
   void reach(std::string_view point) {
-    if (!point_.empty() && point == point_ && --left_ == 0) ::kill(::getpid(), SIGKILL);
+    // raise: the thread that is at the point does not go on.
+    if (!point_.empty() && point == point_ && --left_ == 0) ::raise(signal_);
   }
 
  private:
+  int signal_;
   std::string point_;
   std::atomic<int> left_ = 1;
 };
@@ -124,7 +127,7 @@ class Server {
     FB_TRY(sys::replace_file(config_.data_dir + "/host.json", json::serialize(host) + "\n", 0600));
     FB_TRY_ASSIGN(engine_, machine::QemuEngine::create(engine, io_.get_executor(), pool_));
     engine_->host().faults().set(
-        [this](std::string_view point) { crash_.reach("machine." + std::string(point)); });
+        [this](std::string_view point) { reach("machine." + std::string(point)); });
     catalogue_ =
         std::make_unique<image::Catalogue>(*engine_, io_.get_executor(), config_.data_dir, clock_);
     services_.emplace(control::Services{
@@ -136,8 +139,9 @@ class Server {
         .metrics = metrics_,
         .executor = io_.get_executor(),
         .options = options_of(config_),
-        .fault = [this](std::string_view point) { crash_.reach(point); },
+        .fault = [this](std::string_view point) { reach(point); },
         .app_log = control::AppLog(io_.get_executor(), config_.data_dir + "/logs"),
+        .data_dir = config_.data_dir,
         .networks = networks_.get(),
         .keys = keys_.get(),
         .changed = net::Broadcast(io_.get_executor())});
@@ -191,6 +195,13 @@ class Server {
                                                 supervisor_->capacity(), *layers_, *cache_mounts_,
                                                 pool_, std::move(builds));
     return {};
+  }
+
+  // Any thread.
+  void reach(std::string_view point) {
+    log_.debug("step", {{"point", point}});
+    crash_.reach(point);
+    pause_.reach(point);
   }
 
   // Where the host cannot, microVMs run without networks, and runs that ask for one are refused.
@@ -391,7 +402,8 @@ class Server {
   core::SystemClock clock_;
   obs::Log log_;
   obs::Metrics metrics_;
-  CrashPoint crash_;
+  FaultPoint crash_{"FIREBREAK_FAULT", SIGKILL};
+  FaultPoint pause_{"FIREBREAK_PAUSE", SIGSTOP};
   asio::io_context io_{1};
   net::Event python_changed_{io_.get_executor()};
   bool python_begun_ = false;  // it is there, or its build is written in the store

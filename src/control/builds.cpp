@@ -252,6 +252,7 @@ net::Task<void> Builds::run(ActivePtr active) {
     auto room = co_await wait_for_room(active, deadline);
     snapshot = room ? co_await build(active, deadline)
                     : Result<std::string>(std::unexpected(room.error()));
+    active->room.release();
   }
   if (!snapshot) {
     Error error = snapshot.error();
@@ -281,7 +282,12 @@ net::Task<Result<>> Builds::wait_for_room(ActivePtr active, Deadline deadline) {
   FB_CO_TRY_ASSIGN(const core::SizeClass size, core::size_for(active->request.memory_mib));
   for (bool told = false; !active->cancelled; told = true) {
     auto room = co_await capacity_.admit(active->tenant.id, size, deadline);
-    if (room || room.error().code != Code::unavailable || deadline.passed()) co_return room;
+    if (room) {
+      active->room = *std::move(room);
+      co_return Result<>();
+    }
+    if (room.error().code != Code::unavailable || deadline.passed())
+      co_return std::unexpected(room.error());
     if (!told) say(*active, "waiting: " + room.error().message);
     (void)co_await services_.changed.wait(deadline.earlier(Deadline::in(std::chrono::seconds(2))));
   }
@@ -299,6 +305,7 @@ image::BuildMachineSpec Builds::machine_spec(const ActivePtr& active) {
           .starting =
               [this, active, use](std::string id) {
                 if (active->machines.insert(id).second) services_.builds += use;
+                active->room.release();
                 images_.building().insert(id);
               },
           .started = [this, active](std::string id) -> net::Task<Result<>> {

@@ -95,6 +95,7 @@ class Builds {
     std::string egress;  // of the build
     bool cancelled = false;
     std::set<std::string> machines;
+    Room room;  // until the first of them is counted
     std::shared_ptr<BuildTools> tools = std::make_shared<BuildTools>();
   };
   using ActivePtr = std::shared_ptr<Active>;

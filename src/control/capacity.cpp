@@ -9,17 +9,21 @@ std::uint64_t to_mib(std::uint64_t bytes) {
   return (bytes + kMib - 1) / kMib;
 }
 
-bool has_process(core::MicrovmState state) {
+// Or is about to have one.
+bool has_process(const LiveMicrovm& vm) {
+  const core::MicrovmState state = vm.record.state;
   return state == core::MicrovmState::pending || state == core::MicrovmState::running ||
-         state == core::MicrovmState::suspending;
+         state == core::MicrovmState::suspending || vm.record.intent == core::Intent::resume ||
+         vm.waking;
 }
 
 }  // namespace
 
 core::HostUse Capacity::use() const {
   core::HostUse use = services_.builds;
+  use += promised_;
   for (const LivePtr& vm : registry_.all()) {
-    if (!has_process(vm->record.state)) continue;
+    if (!has_process(*vm)) continue;
     use.baseline_mib += vm->size.memory_mib;
     use.baseline_millicpu += vm->size.baseline_millicpu;
     // One that just starts has not been measured yet.
@@ -41,13 +45,18 @@ std::vector<core::Reclaimable> Capacity::candidates() const {
   }
   if (!services_.options.suspend_under_pressure) return list;
   for (const LivePtr& vm : registry_.all()) {
-    if (vm->record.state != core::MicrovmState::running) continue;
+    if (vm->record.state != core::MicrovmState::running || !vm->machine) continue;
     // One that works is the last to go.
     const bool works = vm->activity.open_work > 0;
-    const core::Time used = works ? services_.clock.now() : vm->activity.last_traffic;
-    list.push_back({Kind::microvm, vm->record.id.str(), used,
-                    std::max(core::kLaunchMib, to_mib(vm->memory_bytes)), vm->record.tenant.str(),
-                    works});
+    const core::Time used =
+        works ? services_.clock.now() : std::max(vm->activity.last_traffic, vm->activity.last_cpu);
+    list.push_back({.kind = Kind::microvm,
+                    .id = vm->record.id.str(),
+                    .last_used = used,
+                    .resident_mib = std::max(core::kLaunchMib, to_mib(vm->memory_bytes)),
+                    .tenant = vm->record.tenant.str(),
+                    .working = works,
+                    .stays = !core::comes_back(vm->record.idle)});
   }
   return list;
 }
@@ -87,14 +96,18 @@ std::vector<core::Reclaimable> Capacity::victims_for(core::Shortage shortage,
   return core::choose_victims(std::move(running), 1, tenant.str());
 }
 
-net::Task<Result<>> Capacity::admit(const core::TenantId& tenant, const core::SizeClass& size,
-                                    Deadline deadline) {
+net::Task<Result<Room>> Capacity::admit(const core::TenantId& tenant, const core::SizeClass& size,
+                                        Deadline deadline) {
   constexpr int kAttempts = 32;  // each gives up at least one thing
   for (int attempt = 0; attempt < kAttempts && !deadline.passed(); ++attempt) {
     const core::HostUse now = use();
     const core::Shortage shortage = core::check_admission(services_.options.budget, now,
                                                           size.memory_mib, size.baseline_millicpu);
-    if (shortage == core::Shortage::none) co_return Result<>();
+    if (shortage == core::Shortage::none) {
+      co_return Room(promised_, {.resident_mib = core::kLaunchMib,
+                                 .baseline_mib = size.memory_mib,
+                                 .baseline_millicpu = size.baseline_millicpu});
+    }
     pool_.pause(std::chrono::seconds(10));
     std::vector<core::Reclaimable> victims = victims_for(shortage, now, tenant);
     if (victims.empty()) {

@@ -1,7 +1,10 @@
 // Whether the host can take one more microVM, and making room when it cannot: parked clones first,
 // then bases nobody uses, then the microVM longest without activity, of the tenant that holds most,
-// is suspended. Owned by the Supervisor; one executor.
+// is suspended; never one whose policy would not bring it back. Owned by the Supervisor; one
+// executor.
 #pragma once
+
+#include <utility>
 
 #include "control/lifecycle.h"
 #include "control/live_microvm.h"
@@ -10,14 +13,37 @@
 
 namespace firebreak::control {
 
+// Counts as used while it lives: until what it is for is counted itself.
+class Room {
+ public:
+  Room() = default;
+  Room(core::HostUse& kept, const core::HostUse& use) : kept_(&kept), use_(use) { *kept_ += use_; }
+  Room(Room&& other) noexcept : kept_(std::exchange(other.kept_, nullptr)), use_(other.use_) {}
+  Room& operator=(Room&& other) noexcept {
+    release();
+    kept_ = std::exchange(other.kept_, nullptr);
+    use_ = other.use_;
+    return *this;
+  }
+  ~Room() { release(); }
+  void release() {
+    if (core::HostUse* kept = std::exchange(kept_, nullptr)) *kept -= use_;
+  }
+
+ private:
+  core::HostUse* kept_ = nullptr;
+  core::HostUse use_;
+};
+
 class Capacity {
  public:
   Capacity(Services& services, Registry& registry, WarmPool& pool, Lifecycle& lifecycle)
       : services_(services), registry_(registry), pool_(pool), lifecycle_(lifecycle) {}
 
-  // Code::unavailable with what ran out when even giving things up does not make room.
-  net::Task<Result<>> admit(const core::TenantId& tenant, const core::SizeClass& size,
-                            Deadline deadline);
+  // Code::unavailable with what ran out when even giving things up does not make room. Others
+  // cannot get the same room while the caller keeps it.
+  net::Task<Result<Room>> admit(const core::TenantId& tenant, const core::SizeClass& size,
+                                Deadline deadline);
   // Gives things up until the host's use fits its budget.
   net::Task<void> relieve();
   core::HostUse use() const;
@@ -32,6 +58,7 @@ class Capacity {
   Registry& registry_;
   WarmPool& pool_;
   Lifecycle& lifecycle_;
+  core::HostUse promised_;  // room that is kept for somebody
 };
 
 }  // namespace firebreak::control

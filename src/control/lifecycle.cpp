@@ -17,8 +17,6 @@ using core::MicrovmState;
 constexpr auto kStartDeadline = std::chrono::seconds(180);
 constexpr auto kEndDeadline = std::chrono::seconds(30);
 constexpr auto kStopDeadline = std::chrono::seconds(10);
-constexpr auto kRefreshDeadline = std::chrono::seconds(5);
-constexpr core::Seconds kRefreshAgain{30};
 // As a shell counts a process that a signal ended.
 constexpr int kSignalCode = 128;
 constexpr std::uint64_t kMib = 1024UL * 1024;
@@ -131,7 +129,7 @@ void Lifecycle::watch(LivePtr vm) {
 // ------------------------------------------------------------------------------------------ launch
 
 net::Task<Result<>> Lifecycle::restore(LivePtr vm, Deadline deadline) {
-  FB_CO_TRY_ASSIGN(auto slot, co_await restores_.lock(deadline));
+  FB_CO_TRY_ASSIGN(auto slot, co_await starts_.lock(vm->record.tenant, deadline));
   FB_CO_TRY_ASSIGN(auto snapshot,
                    co_await services_.catalogue.load(vm->version.snapshot, deadline));
   const machine::LaunchSpec spec{.id = vm->record.id.str(),
@@ -217,6 +215,11 @@ net::Task<void> Lifecycle::launch_fork(LivePtr vm) {
   const Foreground foreground(services_);
   auto turn = co_await vm->turn.lock(Deadline::in(kStartDeadline));
   if (!turn) co_return;
+  if (vm->record.state != MicrovmState::pending) {
+    // Ended before the fork was done: what it has written since belongs to nobody.
+    (void)co_await services_.engine.discard(vm->record.id.str(), Deadline::in(kEndDeadline));
+    co_return;
+  }
   auto up = co_await bring_back(vm, Deadline::in(kStartDeadline));
   if (!up) co_await end(vm, up.error().message, false);
 }
@@ -280,7 +283,9 @@ net::Task<Result<>> Lifecycle::suspend(LivePtr vm, std::string reason, Deadline 
 
 // From the saved state on disk to RUNNING, for a resume and for the child of a fork.
 net::Task<Result<>> Lifecycle::bring_back(LivePtr vm, Deadline deadline) {
-  FB_CO_TRY_ASSIGN(auto slot, co_await restores_.lock(deadline));
+  FB_CO_TRY_ASSIGN(auto slot, co_await starts_.lock(vm->record.tenant, deadline));
+  // Giving up half-way would end it, so a caller who has waited long already gets all the time.
+  deadline = Deadline::in(kStartDeadline);
   auto machine =
       co_await services_.engine.resume(vm->record.id.str(), deadline, egress_.has_network(*vm));
   slot.release();
@@ -318,9 +323,11 @@ net::Task<Result<>> Lifecycle::resume(LivePtr vm, Deadline deadline) {
     co_return up;
   }
   services_.metrics.add("firebreak_errors_total", obs::label("code", to_string(up.error().code)));
+  // One that ran is not what it was: it cannot be put back.
   if (vm->machine) {
-    // It ran and is not what it was: it cannot be put back.
     co_await end(vm, up.error().message, false);
+  } else if (!services_.engine.is_suspended(vm->record.id.str())) {
+    co_await end(vm, "Lost while it was resumed: " + up.error().message, false);
   } else {
     FB_CO_TRY(co_await commit(
         *vm, {.intent = Intent::none, .reason = "Not resumed: " + up.error().message}));
@@ -328,7 +335,7 @@ net::Task<Result<>> Lifecycle::resume(LivePtr vm, Deadline deadline) {
   co_return fail(up.error(), "resuming");
 }
 
-// ------------------------------------------------------------------------------- terminate, others
+// ------------------------------------------------------------------------------- terminate
 
 net::Task<Result<>> Lifecycle::remove_machine(LivePtr vm) {
   co_await egress_.dismiss(vm);
@@ -357,6 +364,7 @@ net::Task<void> Lifecycle::stop_application(LiveMicrovm& vm) {
 net::Task<void> Lifecycle::end(LivePtr vm, std::string reason, bool call_hook) {
   if (vm->record.state != MicrovmState::terminating) {
     // Not written: it is looked at again by the ticker, and after a restart.
+    vm->unended = reason;
     if (!co_await commit(*vm, {.state = MicrovmState::terminating,
                                .intent = Intent::terminate,
                                .reason = reason,
@@ -364,6 +372,7 @@ net::Task<void> Lifecycle::end(LivePtr vm, std::string reason, bool call_hook) {
       co_return;
     }
   }
+  vm->unended.reset();
   services_.reach("terminating");
   if (call_hook && vm->machine) {
     vm->in_last_hook = true;
@@ -399,6 +408,35 @@ net::Task<void> Lifecycle::end(LivePtr vm, std::string reason, bool call_hook) {
   }
 }
 
+bool Lifecycle::is_unsettled(const LiveMicrovm& vm) {
+  if (!vm.turn.idle()) return false;
+  switch (vm.record.state) {
+    case MicrovmState::suspending:
+      return true;
+    case MicrovmState::running:
+    case MicrovmState::suspended:
+      return vm.unended || vm.record.intent != Intent::none;
+    case MicrovmState::pending:
+      return vm.unended.has_value();
+    case MicrovmState::terminating:
+    case MicrovmState::terminated:
+      return false;
+  }
+  return false;
+}
+
+net::Task<void> Lifecycle::settle(LivePtr vm) {
+  if (!is_unsettled(*vm)) co_return;
+  auto turn = co_await vm->turn.lock(Deadline::in(kEndDeadline));
+  if (!turn) co_return;
+  if (vm->unended) co_return co_await end(vm, std::string(*vm->unended), false);
+  store::MicrovmChange change{.intent = Intent::none};
+  // One that could not be saved was thawed; one that was has no machine any more.
+  if (vm->record.state == MicrovmState::suspending)
+    change.state = vm->machine ? MicrovmState::running : MicrovmState::suspended;
+  (void)co_await commit(*vm, std::move(change));
+}
+
 net::Task<Result<>> Lifecycle::terminate(LivePtr vm, std::string reason, Deadline deadline) {
   vm->end_asked = true;
   // A launch or resume that waits for a hook of a minute gives up at once.
@@ -413,64 +451,6 @@ net::Task<Result<>> Lifecycle::terminate(LivePtr vm, std::string reason, Deadlin
     co_return fail(Code::unavailable, "the microVM could not be removed yet; it is tried again");
   }
   co_return Result<>();
-}
-
-net::Task<Result<>> Lifecycle::fork(LivePtr vm, std::vector<std::string> ids, Deadline deadline) {
-  FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
-  if (vm->record.state != MicrovmState::running) {
-    co_return fail(Code::conflict, "the microVM is " + std::string(to_string(vm->record.state)) +
-                                       "; only a RUNNING one can be forked");
-  }
-  FB_CO_TRY(co_await commit(*vm, {.intent = Intent::fork}));
-  services_.reach("fork");
-  auto forked = co_await vm->machine->fork(ids, deadline);
-  services_.reach("forked");
-  FB_CO_TRY(co_await commit(*vm, {.intent = Intent::none}));
-  co_return forked;
-}
-
-net::Task<Result<>> Lifecycle::change_policy(
-    LivePtr vm, std::optional<std::optional<core::IdlePolicy>> idle,
-    std::optional<std::optional<core::Seconds>> max_duration, Deadline deadline) {
-  FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
-  co_return co_await commit(*vm, {.idle = idle, .max_duration = max_duration});
-}
-
-net::Task<void> Lifecycle::refresh_credentials(LivePtr vm) {
-  const std::shared_ptr<machine::Machine> machine = vm->machine;
-  if (!machine || vm->record.role.empty()) co_return;
-  json::object metadata = roles_.metadata(*vm);
-  const core::Time next = std::exchange(vm->refresh_at, services_.clock.now() + kRefreshAgain);
-  auto set =
-      co_await machine->agent().set_metadata(std::move(metadata), Deadline::in(kRefreshDeadline));
-  if (set) {
-    vm->refresh_at = next;
-  } else if (vm->machine == machine && vm->record.state == MicrovmState::running) {
-    services_.log.warn("credentials not refreshed",
-                       {{"id", vm->record.id.str()}, {"error", set.error().text()}});
-  }
-}
-
-net::Task<Result<>> Lifecycle::change_egress(LivePtr vm, std::string policy, Deadline deadline) {
-  bool had = false;
-  {
-    FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
-    had = egress_.has_network(*vm);
-    FB_CO_TRY(co_await commit(*vm, {.egress = policy}));
-    // One that does not run gets it when it does.
-    if (!vm->machine) co_return Result<>();
-    if (egress_.has_network(*vm)) {
-      if (had) co_return co_await egress_.admit(vm, deadline);
-    } else {
-      if (!had) co_return Result<>();
-      FB_CO_TRY(co_await vm->machine->agent().set_network(false, deadline));
-      co_await egress_.dismiss(vm);
-      co_return co_await vm->machine->unplug_network();
-    }
-  }
-  // A card gets something behind it only when its machine's process starts.
-  FB_CO_TRY(co_await suspend(vm, "Its network changes.", deadline));
-  co_return co_await resume(vm, deadline);
 }
 
 }  // namespace firebreak::control

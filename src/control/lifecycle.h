@@ -10,11 +10,15 @@
 #include "control/live_microvm.h"
 #include "control/roles.h"
 #include "control/services.h"
+#include "control/start_slots.h"
 
 namespace firebreak::control {
 
 // Limits of the machine's process for a size: weight by baseline, ceiling by peak.
 machine::HostLimits host_limits(const core::SizeClass& size);
+
+// A restore takes a fraction of a second; a guest that has not answered by then waits without one.
+inline constexpr std::chrono::seconds kSlotTime{3};
 
 class Lifecycle {
  public:
@@ -24,7 +28,7 @@ class Lifecycle {
         egress_(services, registry),
         roles_(services.db, services.clock, services.log, registry, services.keys,
                services.options.credential_life),
-        restores_(services.executor, services.options.parallel_restores) {}
+        starts_(services.executor, services.options.parallel_restores, kSlotTime) {}
 
   // PENDING -> RUNNING, or TERMINATED with the reason. `parked` may be null: then by restore.
   net::Task<void> launch(LivePtr vm, std::shared_ptr<machine::Machine> parked);
@@ -36,6 +40,10 @@ class Lifecycle {
   net::Task<Result<>> resume(LivePtr vm, Deadline deadline);
   // Whatever it does -> TERMINATED.
   net::Task<Result<>> terminate(LivePtr vm, std::string reason, Deadline deadline);
+  // A transition ended half-way because the store could not be written, and nobody is at it.
+  static bool is_unsettled(const LiveMicrovm& vm);
+  // Writes what such a transition came to.
+  net::Task<void> settle(LivePtr vm);
   // Saves copies of the running microVM under the ids of records that exist already.
   net::Task<Result<>> fork(LivePtr vm, std::vector<std::string> ids, Deadline deadline);
   net::Task<Result<>> change_policy(LivePtr vm, std::optional<std::optional<core::IdlePolicy>> idle,
@@ -73,7 +81,7 @@ class Lifecycle {
   Registry& registry_;
   Egress egress_;
   Roles roles_;
-  net::Semaphore restores_;  // more at a time would only share the same CPUs
+  StartSlots starts_;
 };
 
 }  // namespace firebreak::control

@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct LiveMicrovm {
         version(std::move(image_version)),
         size(size_class),
         app_changed(executor),
+        waking_turn(executor),
         turn(executor) {}
 
   core::Microvm record;  // as last written to the store
@@ -41,7 +43,10 @@ struct LiveMicrovm {
   bool out_of_disk = false;   // its guest stood still for want of disk, when last looked at
   bool in_last_hook = false;  // TERMINATING, while its hook runs: its credentials still work
   bool end_asked = false;     // terminate waits for its turn; what runs should give up
-  net::Mutex turn;            // one transition at a time
+  bool waking = false;        // SUSPENDED, but there is room for it: it is about to be resumed
+  std::optional<std::string> unended;  // why it is to end, while that could not be written
+  net::Mutex waking_turn;              // one at a time asks for room to resume it
+  net::Mutex turn;                     // one transition at a time
 };
 using LivePtr = std::shared_ptr<LiveMicrovm>;
 

@@ -1,6 +1,7 @@
 #include "control/recovery.h"
 
 #include <map>
+#include <set>
 
 #include "egress/networks.h"
 
@@ -12,29 +13,48 @@ using core::MicrovmState;
 
 constexpr auto kAdoptDeadline = std::chrono::seconds(60);
 
-class Recovery {
+// While it waits for guests; then the others are served, and those come when they come.
+constexpr auto kWaitForGuests = std::chrono::seconds(30);
+
+class Recovery : public std::enable_shared_from_this<Recovery> {
  public:
-  Recovery(Services& services, Registry& registry, Lifecycle& lifecycle)
-      : services_(services), registry_(registry), lifecycle_(lifecycle) {}
+  Recovery(Services& services, Registry& registry, Lifecycle& lifecycle, Spawn spawn)
+      : services_(services),
+        registry_(registry),
+        lifecycle_(lifecycle),
+        spawn_(std::move(spawn)),
+        settled_(services.executor) {}
 
   net::Task<Result<Recovered>> run() {
     FB_CO_TRY_ASSIGN(const auto found, services_.engine.list());
     for (const machine::FoundMachine& machine : found) machines_[machine.id] = machine;
     FB_CO_TRY_ASSIGN(auto records, co_await services_.db.run(
                                        [](store::Store& store) { return store.live_microvms(); }));
+    if (auto networks = egress::found_networks(services_.data_dir))
+      networks_.insert(networks->begin(), networks->end());
+    std::map<std::string, machine::FoundMachine> nobodys = machines_;
+    std::set<std::string> unused = networks_;
+    std::vector<LivePtr> live;
     for (const core::Microvm& record : records) {
+      nobodys.erase(record.id.str());
+      unused.erase(record.id.str());
       auto vm = co_await make_live(record);
       if (!vm) {
         // One record that cannot be read must not keep the others from being served.
         services_.log.error("cannot recover",
                             {{"id", record.id.str()}, {"error", vm.error().text()}});
-      } else {
-        registry_.add(*vm);
-        co_await settle(*vm);
+        continue;
       }
-      machines_.erase(record.id.str());
+      registry_.add(*vm);
+      live.push_back(*vm);
     }
-    for (const auto& [id, machine] : machines_) {
+    left_ = live.size();
+    for (const LivePtr& vm : live) {
+      // What is watched from here on must wait until we are done with it.
+      FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(Deadline::in(kAdoptDeadline)));
+      spawn_(settle_one(shared_from_this(), vm, std::move(turn)));
+    }
+    for (const auto& [id, machine] : nobodys) {
       auto removed = co_await services_.engine.discard(id, Deadline::in(kAdoptDeadline));
       if (removed)
         ++result_.removed;
@@ -42,24 +62,24 @@ class Recovery {
         services_.log.error("cannot remove machine",
                             {{"id", id}, {"error", removed.error().text()}});
     }
-    remove_networks();
-    co_return std::move(result_);
+    for (const std::string& id : unused) remove_network(id);
+    const Deadline deadline = Deadline::in(kWaitForGuests);
+    while (left_ > 0 && !deadline.passed()) (void)co_await settled_.wait(deadline);
+    if (left_ > 0)
+      services_.log.warn("guests do not answer yet", {{"left", static_cast<int>(left_)}});
+    co_return result_;
   }
 
  private:
-  // Networks of machines that are no more: made by a launch that was cut before its machine had a
-  // directory, or left when one was removed by hand.
-  void remove_networks() {
-    if (services_.networks == nullptr) return;
-    auto left = egress::found_networks(services_.networks->data_dir());
-    if (!left) return;
-    for (const std::string& id : *left) {
-      const LivePtr vm = registry_.find(core::MicrovmId(id));
-      if (vm && vm->machine) continue;
-      if (auto removed = services_.networks->unplug(id); !removed)
-        services_.log.error("cannot remove network",
-                            {{"id", id}, {"error", removed.error().text()}});
-    }
+  // Of a machine that is no more, or has no network any more: made by a launch that was cut before
+  // its machine had a directory, left when one was removed by hand, or by a server with networks to
+  // one without.
+  void remove_network(const std::string& id) {
+    if (networks_.erase(id) == 0) return;
+    auto removed = services_.networks != nullptr ? services_.networks->unplug(id)
+                                                 : egress::remove_network(services_.data_dir, id);
+    if (!removed)
+      services_.log.error("cannot remove network", {{"id", id}, {"error", removed.error().text()}});
   }
 
   net::Task<Result<LivePtr>> make_live(core::Microvm record) {
@@ -78,9 +98,19 @@ class Recovery {
     co_return vm;
   }
 
+  // All at a time: what one guest does not answer must not keep the others.
+  static net::Task<void> settle_one(std::shared_ptr<Recovery> self, LivePtr vm,
+                                    net::Mutex::Guard turn) {
+    co_await self->settle(vm);
+    if (!vm->machine || !self->lifecycle_.egress().has_network(*vm))
+      self->remove_network(vm->record.id.str());
+    turn.release();
+    self->services_.changed.notify();
+    --self->left_;
+    self->settled_.notify();
+  }
+
   net::Task<void> settle(LivePtr vm) {
-    // What is watched from here on must wait until we are done with it.
-    auto turn = co_await vm->turn.lock(Deadline::in(kAdoptDeadline));
     switch (vm->record.state) {
       case MicrovmState::pending:
         co_return co_await settle_pending(vm);
@@ -109,7 +139,8 @@ class Recovery {
     const machine::FoundMachine* machine = machine_of(vm);
     if (vm->record.intent == Intent::fork) {
       if (machine != nullptr && machine->suspended) {
-        result_.relaunch_forks.push_back(vm);
+        ++result_.relaunched;
+        spawn_(lifecycle_.launch_fork(vm));
       } else {
         co_await lifecycle_.end(vm, "The server stopped during the fork.", false);
         ++result_.ended;
@@ -125,7 +156,8 @@ class Recovery {
         co_return;
       }
     }
-    result_.relaunch.push_back(vm);
+    ++result_.relaunched;
+    spawn_(lifecycle_.launch(vm, nullptr));
   }
 
   net::Task<bool> adopt(LivePtr vm) {
@@ -232,7 +264,8 @@ class Recovery {
       ++result_.ended;
       co_return;
     }
-    if (is_saved(vm)) {
+    // Looked at again: attaching may have put it back.
+    if (services_.engine.is_suspended(vm->record.id.str())) {
       (void)co_await lifecycle_.commit(*vm, {.intent = Intent::none});
       ++result_.suspended;
       co_return;
@@ -241,28 +274,23 @@ class Recovery {
     ++result_.ended;
   }
 
-  // Looks again: attaching may have put the state back.
-  bool is_saved(const LivePtr& vm) const {
-    auto found = services_.engine.list();
-    if (!found) return false;
-    for (const machine::FoundMachine& machine : *found) {
-      if (machine.id == vm->record.id.str()) return machine.suspended;
-    }
-    return false;
-  }
-
   Services& services_;
   Registry& registry_;
   Lifecycle& lifecycle_;
-  std::map<std::string, machine::FoundMachine> machines_;  // those not yet accounted for
+  Spawn spawn_;
+  std::map<std::string, machine::FoundMachine> machines_;
+  std::set<std::string> networks_;  // found; those of machines that run stay
+  std::size_t left_ = 0;            // microVMs not settled yet
+  net::Event settled_;
   Recovered result_;
 };
 
 }  // namespace
 
-net::Task<Result<Recovered>> recover(Services& services, Registry& registry, Lifecycle& lifecycle) {
-  Recovery recovery(services, registry, lifecycle);
-  co_return co_await recovery.run();
+net::Task<Result<Recovered>> recover(Services& services, Registry& registry, Lifecycle& lifecycle,
+                                     Spawn spawn) {
+  auto recovery = std::make_shared<Recovery>(services, registry, lifecycle, std::move(spawn));
+  co_return co_await recovery->run();
 }
 
 }  // namespace firebreak::control

@@ -1,7 +1,10 @@
 // What a starting server does about what an earlier one left: every microVM in the store is
 // re-adopted, finished or ended; every machine that no microVM owns is removed. Used once, by the
-// Supervisor, before anybody can call it.
+// Supervisor, before anybody can call it. Guests that do not answer are not waited for: theirs hold
+// their turn until they are settled, in the background.
 #pragma once
+
+#include <functional>
 
 #include "control/lifecycle.h"
 #include "control/live_microvm.h"
@@ -10,15 +13,18 @@
 namespace firebreak::control {
 
 struct Recovered {
-  int adopted = 0;                // run on as if nothing had happened
-  int suspended = 0;              // wait on disk
-  int finished = 0;               // a transition that was under way was completed
-  int ended = 0;                  // could not be saved
-  int removed = 0;                // machines that belonged to nobody
-  std::vector<LivePtr> relaunch;  // PENDING: to be launched again from the start
-  std::vector<LivePtr> relaunch_forks;
+  int adopted = 0;     // run on as if nothing had happened
+  int suspended = 0;   // wait on disk
+  int finished = 0;    // a transition that was under way was completed
+  int ended = 0;       // could not be saved
+  int removed = 0;     // machines that belonged to nobody
+  int relaunched = 0;  // PENDING: launched again from the start
 };
 
-net::Task<Result<Recovered>> recover(Services& services, Registry& registry, Lifecycle& lifecycle);
+// Runs a task in the background of whoever outlives it.
+using Spawn = std::function<void(net::Task<void>)>;
+
+net::Task<Result<Recovered>> recover(Services& services, Registry& registry, Lifecycle& lifecycle,
+                                     Spawn spawn);
 
 }  // namespace firebreak::control

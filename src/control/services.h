@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
 
 #include "control/app_log.h"
@@ -49,6 +50,7 @@ struct Services {
   // Named steps; a test that runs a whole server ends it at one of them.
   std::function<void(std::string_view point)> fault;
   AppLog app_log;
+  std::string data_dir;                  // of the server
   egress::Networks* networks = nullptr;  // none: this host has none for microVMs
   KeyRing* keys = nullptr;               // none: guests get no credentials
   net::Broadcast changed;                // some microVM has another state

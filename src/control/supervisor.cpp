@@ -75,15 +75,15 @@ void Supervisor::spawn(net::Task<void> task) {
 
 net::Task<Result<>> Supervisor::start() {
   FB_CO_TRY(co_await lifecycle_.roles().load());
-  FB_CO_TRY_ASSIGN(Recovered found, co_await recover(services_, registry_, lifecycle_));
+  Spawn background = [this](net::Task<void> task) { spawn(std::move(task)); };
+  FB_CO_TRY_ASSIGN(const Recovered found,
+                   co_await recover(services_, registry_, lifecycle_, std::move(background)));
   services_.log.info("recovered", {{"adopted", found.adopted},
                                    {"suspended", found.suspended},
                                    {"finished", found.finished},
                                    {"ended", found.ended},
-                                   {"relaunched", static_cast<int>(found.relaunch.size())},
+                                   {"relaunched", found.relaunched},
                                    {"removed", found.removed}});
-  for (const LivePtr& vm : found.relaunch) spawn(lifecycle_.launch(vm, nullptr));
-  for (const LivePtr& vm : found.relaunch_forks) spawn(lifecycle_.launch_fork(vm));
   FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([](store::Store& store) {
     return store.all_versions();
   }));
@@ -178,7 +178,7 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   FB_CO_TRY_ASSIGN(std::string egress, co_await lifecycle_.egress().choose(
                                            tenant, std::move(request.egress), chosen.version));
   if (!request.role.empty()) FB_CO_TRY(lifecycle_.roles().require(tenant.id, request.role));
-  FB_CO_TRY(co_await capacity_.admit(tenant.id, chosen.size, deadline));
+  FB_CO_TRY_ASSIGN(Room room, co_await capacity_.admit(tenant.id, chosen.size, deadline));
 
   auto clone = pool_.take(chosen.version, chosen.size, lifecycle_.egress().gives_network(egress));
   core::Microvm microvm;
@@ -214,6 +214,7 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   auto vm = std::make_shared<LiveMicrovm>(services_.executor, created->microvm, chosen.version,
                                           chosen.size);
   registry_.add(vm);
+  room.release();
   const core::Microvm record = vm->record;
   spawn(lifecycle_.launch(vm, clone ? std::move(clone->machine) : nullptr));
   // While it starts, but behind its first look at the store, which would wait for the disk.
@@ -268,10 +269,21 @@ net::Task<Result<core::Microvm>> Supervisor::suspend(core::TenantId tenant, core
 net::Task<Result<core::Microvm>> Supervisor::resume(core::TenantId tenant, core::MicrovmId id,
                                                     Deadline deadline) {
   FB_CO_TRY_ASSIGN(LivePtr vm, co_await find(tenant, id));
-  if (vm->record.state == MicrovmState::suspended)
-    FB_CO_TRY(co_await capacity_.admit(tenant, vm->size, deadline));
-  FB_CO_TRY(co_await lifecycle_.resume(vm, deadline));
+  FB_CO_TRY(co_await wake(vm, deadline));
   co_return vm->record;
+}
+
+net::Task<Result<>> Supervisor::wake(LivePtr vm, Deadline deadline) {
+  // Many may call one that sleeps: it needs room once.
+  FB_CO_TRY_ASSIGN(auto waking_turn, co_await vm->waking_turn.lock(deadline));
+  if (vm->record.state != MicrovmState::suspended)
+    co_return co_await lifecycle_.resume(vm, deadline);
+  FB_CO_TRY_ASSIGN(Room room, co_await capacity_.admit(vm->record.tenant, vm->size, deadline));
+  vm->waking = true;
+  room.release();
+  auto resumed = co_await lifecycle_.resume(vm, deadline);
+  vm->waking = false;
+  co_return resumed;
 }
 
 net::Task<Result<core::Microvm>> Supervisor::terminate(core::TenantId tenant, core::MicrovmId id,
@@ -292,8 +304,11 @@ net::Task<Result<std::vector<core::Microvm>>> Supervisor::fork(const core::Tenan
   std::vector<std::string> ids;
   Result<> made;
   for (std::uint32_t i = 0; i < count && made; ++i) {
-    made = co_await capacity_.admit(tenant.id, parent->size, deadline);
-    if (!made) break;
+    auto room = co_await capacity_.admit(tenant.id, parent->size, deadline);
+    if (!room) {
+      made = std::unexpected(room.error());
+      break;
+    }
     core::Microvm child = parent->record;
     child.id = core::new_microvm_id();
     child.endpoint = core::EndpointId(core::new_uuid());
@@ -318,7 +333,8 @@ net::Task<Result<std::vector<core::Microvm>>> Supervisor::fork(const core::Tenan
   if (made) made = co_await lifecycle_.fork(parent, ids, deadline);
   if (!made) {
     for (const LivePtr& child : children)
-      co_await lifecycle_.end(child, "The fork failed: " + made.error().message, false);
+      (void)co_await lifecycle_.terminate(child, "The fork failed: " + made.error().message,
+                                          Deadline::in(std::chrono::seconds(60)));
     co_return std::unexpected(made.error());
   }
   std::vector<core::Microvm> records;
@@ -356,8 +372,7 @@ net::Task<Result<Lease>> Supervisor::acquire(core::TenantId tenant, core::Microv
                          "the microVM is SUSPENDED and its policy resumes it only when asked; "
                          "resume it first");
         }
-        FB_CO_TRY(co_await capacity_.admit(tenant, vm->size, deadline));
-        FB_CO_TRY(co_await lifecycle_.resume(vm, deadline));
+        FB_CO_TRY(co_await wake(vm, deadline));
         continue;
       }
       case MicrovmState::terminating:

@@ -122,6 +122,8 @@ class Supervisor {
                                    Deadline deadline);
   // Code::unavailable while the image's first version is being built.
   net::Task<Result<Chosen>> choose_now(core::TenantId tenant, const LaunchRequest& request);
+  // Finds room for one that is SUSPENDED, and resumes it.
+  net::Task<Result<>> wake(LivePtr vm, Deadline deadline);
   net::Task<Result<LivePtr>> find(core::TenantId tenant, core::MicrovmId id);
   net::Task<void> tick();
   net::Task<void> act(LivePtr vm, core::Due due);

@@ -146,7 +146,12 @@ net::Task<void> Supervisor::tick() {
       auto due = core::next_due(core::aging_of(vm->record), vm->activity, now);
       if (vm->record.state == MicrovmState::terminating)
         due = core::Due{core::TimedAction::terminate_old, now, vm->record.state_reason};
-      if (!due || due->at > now || busy[vm->record.id]) continue;
+      if (busy.contains(vm->record.id)) continue;
+      if (Lifecycle::is_unsettled(*vm)) {
+        spawn(lifecycle_.settle(vm));
+        continue;
+      }
+      if (!due || due->at > now) continue;
       busy[vm->record.id] = true;
       auto body = [](Supervisor& self, LivePtr vm, core::Due due,
                      std::map<core::MicrovmId, bool>& busy) -> net::Task<void> {

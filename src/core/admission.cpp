@@ -55,6 +55,7 @@ Shares shares_of(const std::vector<Reclaimable>& candidates, const std::string& 
 
 bool may_take(const Reclaimable& one, const Shares& shares, const std::string& requester) {
   if (one.kind != Reclaimable::Kind::microvm) return true;
+  if (one.stays) return false;
   if (requester.empty() || one.tenant == requester) return true;
   return !one.working && shares.at(one.tenant) > shares.at(requester);
 }

@@ -55,6 +55,7 @@ struct Reclaimable {
   std::uint64_t resident_mib = 0;
   std::string tenant{};  // of a microVM
   bool working = false;  // somebody waits for it
+  bool stays = false;    // counted as its tenant's, but never given up
 };
 // The candidates to give up, in order, until `needed_mib` is reached; empty when even all of them
 // are not enough. Of microVMs the one longest without activity of the tenant that holds most. For

@@ -27,6 +27,10 @@ Time awake_until(const IdlePolicy& policy, const Aging& aging, const Activity& a
 
 }  // namespace
 
+bool comes_back(const std::optional<IdlePolicy>& policy) {
+  return !policy || (policy->auto_resume && policy->suspended.count() > 0);
+}
+
 void Activity::saw_traffic(Time now) {
   last_traffic = std::max(last_traffic, now);
   work_since = open_work > 0 ? now : Time{};

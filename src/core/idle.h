@@ -27,6 +27,10 @@ struct IdlePolicy {
   friend bool operator==(const IdlePolicy&, const IdlePolicy&) = default;
 };
 
+// Whether one that is suspended without having been asked about is still there for its users: the
+// next call wakes it, and it does not end for it. One without a policy is.
+bool comes_back(const std::optional<IdlePolicy>& policy);
+
 // What is known of a microVM's doings. Times are of the last sign of each kind.
 struct Activity {
   Time last_traffic{};  // bytes through endpoint, exec, files, contexts

@@ -257,6 +257,20 @@ TEST(Admission, TakesFromWhoHoldsMost) {
   EXPECT_EQ(names(400, ""), "big1 big2 small big3 ");
 }
 
+TEST(Admission, NeverTakesWhatStaysButCountsIt) {
+  using Kind = Reclaimable::Kind;
+  const std::vector<Reclaimable> all{
+      {Kind::microvm, "stays", at(1), 300, "big", false, true},
+      {Kind::microvm, "wakes", at(20), 100, "big", false, false},
+      {Kind::microvm, "other", at(10), 100, "small", false, false},
+  };
+  const auto first = choose_victims(all, 1, "");
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_EQ(first[0].id, "wakes") << "its tenant holds most";
+  EXPECT_EQ(choose_victims(all, 200, "").size(), 2U);
+  EXPECT_THAT(choose_victims(all, 201, ""), IsEmpty());
+}
+
 TEST(Demand, FollowsTheBusiestMoment) {
   Demand demand;
   const PoolBounds bounds{.least = 1, .most = 8};

@@ -170,7 +170,8 @@ class Engine {
   virtual net::Task<Result<std::unique_ptr<Machine>>> restore(std::shared_ptr<Snapshot> snapshot,
                                                               LaunchSpec spec,
                                                               Deadline deadline) = 0;
-  // A suspended machine or a fork's child, running, its tenant still frozen: wake() it.
+  // A suspended machine or a fork's child, running, its tenant still frozen: wake() it. After a
+  // failure it is suspended as before, or, when its CPUs had run already, gone.
   // `network`: as in LaunchSpec from now on; unset: as before.
   virtual net::Task<Result<std::unique_ptr<Machine>>> resume(
       const std::string& id, Deadline deadline, std::optional<bool> network = std::nullopt) = 0;
@@ -187,6 +188,8 @@ class Engine {
   virtual net::Task<Result<>> remove_snapshot(const std::string& directory, Deadline deadline) = 0;
   // Every machine that has anything on the host, running or not.
   virtual Result<std::vector<FoundMachine>> list() const = 0;
+  // Its saved state is whole and was not used yet.
+  virtual bool is_suspended(const std::string& id) const = 0;
   // Bytes on disk that a machine has of its own: saved memory and disk layer.
   virtual std::uint64_t stored_bytes(const std::string& id) const = 0;
 };

@@ -40,6 +40,8 @@ class Semaphore {
   Semaphore(asio::any_io_executor executor, std::uint32_t permits)
       : executor_(std::move(executor)), free_(permits) {}
 
+  // Nobody would have to wait.
+  bool idle() const { return free_ > 0; }
   // Code::timeout when the deadline passes first.
   Task<Result<Guard>> lock(Deadline deadline) {
     if (free_ > 0) {

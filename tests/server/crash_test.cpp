@@ -1,5 +1,6 @@
 // The server killed at every named step of every transition, and at random moments under load: what
 // was acknowledged is there after the restart, and nothing is left behind.
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <iostream>
@@ -12,12 +13,19 @@
 
 #include "base/sys.h"
 #include "server/server_process.h"
+#include "store/sqlite/connection.h"
 
 namespace firebreak::testing_support {
 namespace {
 
 std::string path(const std::string& id, const std::string& rest = "") {
   return "/v1/microvms/" + id + rest;
+}
+
+std::string step_name(const char* operation, const char* point) {
+  std::string name = std::string(operation) + "_" + point;
+  std::ranges::replace(name, '.', '_');
+  return name;
 }
 
 class Crash : public ::testing::Test {
@@ -55,12 +63,14 @@ class Crash : public ::testing::Test {
     const std::string machines = server->data_dir() + "/machines";
     const auto names = sys::list_dir(machines);
     if (!names || names->empty()) return false;
-    const auto text =
-        sys::read_file(machines + "/" + (*names)[random() % names->size()] + "/machine.json");
-    const auto record = text ? parse_json_object(*text) : fail(Code::not_found, "");
-    const json::value* pid = record ? record->if_contains("pid") : nullptr;
-    return pid != nullptr && pid->to_number<int>() > 1 &&
-           ::kill(pid->to_number<pid_t>(), SIGKILL) == 0;
+    return server->kill_machine((*names)[random() % names->size()]);
+  }
+  static void end_all() {
+    const Answer list = server->call("GET", "/v1/microvms?pageSize=1000");
+    for (const json::value& item : list.object().at("items").as_array()) {
+      if (item.at("state").as_string() != "TERMINATED")
+        server->call("DELETE", path(std::string(item.at("id").as_string())));
+    }
   }
   // Every microVM is in a state that lasts, and the host holds exactly what the store says.
   static void expect_clean() {
@@ -96,6 +106,23 @@ TEST_F(Crash, MicrovmsRunOnWithoutTheServer) {
   expect_clean();
 }
 
+TEST_F(Crash, AServerWithoutNetworksTakesOverWhatHadOne) {
+  const std::string id = run();
+  exec(id, "echo kept > /dev/shm/x");
+  const std::string network = server->data_dir() + "/netns/" + id;
+  if (!sys::exists(network)) GTEST_SKIP() << "this host has no networks";
+  server->kill_hard();
+  server->set_options({"--tick-ms=100", "--pool-most=1", "--networks=false"});
+  ASSERT_TRUE(server->start()) << server->log();
+  EXPECT_EQ(exec(id, "cat /dev/shm/x").text_of("stdout"), "kept\n");
+  EXPECT_FALSE(sys::exists(network));
+  expect_clean();
+  server->call("DELETE", path(id));
+  server->set_options({"--tick-ms=100", "--pool-most=1"});
+  restart_with("");
+  expect_clean();
+}
+
 TEST_F(Crash, CheckLooksAloneWhenNoServerRuns) {
   const std::string id = run();
   server->call("POST", path(id, "/suspend"));
@@ -111,6 +138,53 @@ TEST_F(Crash, CheckLooksAloneWhenNoServerRuns) {
   ASSERT_TRUE(server->start()) << server->log();
   EXPECT_EQ(exec(id, "echo back").text_of("stdout"), "back\n");
   server->call("DELETE", path(id));
+}
+
+TEST_F(Crash, AForksChildThatIsEndedBeforeItStartsLeavesNothing) {
+  const std::string id = run();
+  server->stop();
+  server->pause_at("fork");  // its record is there, its machine is not
+  ASSERT_TRUE(server->start()) << server->log();
+  Answer forked;
+  std::thread client([&] { forked = server->call("POST", path(id, "/fork")); });
+  ASSERT_TRUE(server->wait_paused(std::chrono::seconds(60)));
+  std::thread killer([&] {
+    const Answer list = server->call("GET", "/v1/microvms?pageSize=1000");
+    for (const json::value& item : list.object().at("items").as_array()) {
+      const std::string child(item.at("id").as_string());
+      if (child != id && item.at("state").as_string() == "PENDING")
+        server->call("DELETE", path(child));
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // the request waits in its socket
+  server->go_on();
+  client.join();
+  killer.join();
+  end_all();
+  expect_clean();
+}
+
+TEST_F(Crash, WhatTheStoreCouldNotTakeIsWrittenLater) {
+  const std::string id = run();
+  exec(id, "echo kept > /dev/shm/x");
+  server->stop();
+  server->pause_at("saved");
+  ASSERT_TRUE(server->start()) << server->log();
+  Answer suspended;
+  std::thread client([&] { suspended = server->call("POST", path(id, "/suspend")); });
+  ASSERT_TRUE(server->wait_paused(std::chrono::seconds(60)));
+  {
+    auto store = store::Connection::open(server->data_dir() + "/firebreak.db", "");
+    ASSERT_TRUE(store) << store.error().text();
+    ASSERT_TRUE((*store)->script("BEGIN IMMEDIATE"));  // nobody else can write
+    server->go_on();
+    client.join();
+  }
+  EXPECT_NE(suspended.status, 200) << suspended.text;
+  EXPECT_EQ(server->wait_for(path(id), "state", "SUSPENDED").text_of("state"), "SUSPENDED");
+  EXPECT_EQ(exec(id, "cat /dev/shm/x").text_of("stdout"), "kept\n");
+  server->call("DELETE", path(id));
+  expect_clean();
 }
 
 TEST(CrashInABuild, IsMadeGood) {
@@ -206,21 +280,97 @@ TEST_P(CrashAt, NothingAcknowledgedIsLost) {
   if (operation == "kill") {
     EXPECT_EQ(server->wait_for(path(id), "state", "TERMINATED").text_of("state"), "TERMINATED");
   }
-  const Answer list = server->call("GET", "/v1/microvms?pageSize=1000");
-  for (const json::value& item : list.object().at("items").as_array()) {
-    if (item.at("state").as_string() != "TERMINATED")
-      server->call("DELETE", path(std::string(item.at("id").as_string())));
-  }
+  end_all();
   expect_clean();
 }
 
 INSTANTIATE_TEST_SUITE_P(Steps, CrashAt, ::testing::ValuesIn(kSteps), [](const auto& info) {
-  std::string name = std::string(info.param.operation) + "_" + info.param.fault;
-  for (char& c : name) {
-    if (c == '.') c = '_';
-  }
-  return name;
+  return step_name(info.param.operation, info.param.fault);
 });
+
+// The machine dies at a step of a transition and the server lives on: the microVM is as before, or
+// ended with a reason, at once.
+struct MachineDeath {
+  const char* point;
+  const char* operation;
+  const char* state;  // afterwards
+};
+
+constexpr MachineDeath kMachineDeaths[] = {
+    {"machine.wake", "launch", "TERMINATED"},    {"hook", "launch", "TERMINATED"},
+    {"machine.unpark", "parked", "RUNNING"},  // by restoring another
+    {"suspend.hooked", "suspend", "TERMINATED"}, {"machine.state", "suspend", "TERMINATED"},
+    {"machine.saved", "suspend", "SUSPENDED"},   {"machine.applied", "resume", "SUSPENDED"},
+    {"machine.loaded", "resume", "SUSPENDED"},   {"machine.resumed", "resume", "TERMINATED"},
+    {"resumed", "resume", "TERMINATED"},         {"machine.saved", "fork", "TERMINATED"},
+    {"terminating", "kill", "TERMINATED"},
+};
+
+class MachineDies : public Crash, public ::testing::WithParamInterface<MachineDeath> {
+ protected:
+  // The machine that has a process; the test has only one.
+  static std::string the_machine() {
+    const auto ids = sys::list_dir(server->data_dir() + "/machines");
+    for (const std::string& id : ids ? *ids : std::vector<std::string>()) {
+      if (server->machine_pid(id) != 0) return id;
+    }
+    return "";
+  }
+};
+
+TEST_P(MachineDies, TheServerCopes) {
+  const MachineDeath death = GetParam();
+  const std::string operation = death.operation;
+  const bool parked = operation == "parked";
+  if (!server->running()) ASSERT_TRUE(server->start()) << server->log();
+  std::string id;
+  if (operation != "launch" && !parked) {
+    id = run();
+    exec(id, "echo kept > /dev/shm/x");
+    if (operation == "resume") server->call("POST", path(id, "/suspend"));
+  }
+  server->stop();
+  server->set_options({"--tick-ms=100", parked ? "--pool-least=1" : "--pool-least=0",
+                       parked ? "--pool-most=1" : "--pool-most=0"});
+  server->pause_at(death.point);
+  ASSERT_TRUE(server->start()) << server->log();
+  if (parked) {
+    for (int i = 0; i < 600 && server->metric("firebreak_pool_size") < 1; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  Answer answer;
+  std::thread client([&] {
+    if (operation == "launch" || parked)
+      answer = server->call("POST", "/v1/microvms", json::object{{"image", "python"}});
+    else if (operation == "kill")
+      answer = server->call("DELETE", path(id));
+    else
+      answer = server->call("POST", path(id, "/" + operation));
+  });
+  const bool paused = server->wait_paused(std::chrono::seconds(60));
+  EXPECT_TRUE(paused) << "the step was not reached";
+  const std::string machine = the_machine();
+  EXPECT_TRUE(id.empty() || machine == id);
+  EXPECT_TRUE(server->kill_machine(machine));
+  server->go_on();
+  client.join();
+  if (id.empty()) id = machine;
+  const Answer after = server->wait_for(path(id), "state", death.state);
+  EXPECT_EQ(after.text_of("state"), death.state) << answer.text << after.text << log_about(id);
+  if (after.text_of("state") == "TERMINATED") {
+    EXPECT_NE(after.text_of("stateReason"), "");
+  } else if (!parked) {
+    EXPECT_EQ(exec(id, "cat /dev/shm/x").text_of("stdout"), "kept\n");
+  }
+  end_all();
+  expect_clean();
+  server->set_options({"--tick-ms=100", "--pool-most=1"});
+}
+
+INSTANTIATE_TEST_SUITE_P(Steps, MachineDies, ::testing::ValuesIn(kMachineDeaths),
+                         [](const auto& info) {
+                           return step_name(info.param.operation, info.param.point);
+                         });
 
 // Rounds of random harm under load, each the end of two machines and of the server; `./dev chaos`
 // runs more of them.
@@ -282,11 +432,7 @@ TEST_F(Crash, RandomHarmUnderLoad) {
       server->call("DELETE", path(id));
     }
     acknowledged.clear();
-    const Answer list = server->call("GET", "/v1/microvms?pageSize=1000");
-    for (const json::value& item : list.object().at("items").as_array()) {
-      if (item.at("state").as_string() != "TERMINATED")
-        server->call("DELETE", path(std::string(item.at("id").as_string())));
-    }
+    end_all();
     expect_clean();
   }
   std::cout << machines_killed << " machines killed, " << ended_by_it << " of them in use\n";

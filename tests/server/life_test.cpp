@@ -1,12 +1,10 @@
 // What time does to microVMs: idle rules, expiry, maximum duration; and what happens when the
 // machine dies under one.
-#include <csignal>
 #include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/sys.h"
 #include "server/server_process.h"
 
 namespace firebreak::testing_support {
@@ -97,11 +95,7 @@ TEST_F(Life, PoliciesCanBeChanged) {
 
 TEST_F(Life, AKilledMachineIsTerminatedAtOnce) {
   const std::string id = run({});
-  auto record = sys::read_file(server->data_dir() + "/machines/" + id + "/machine.json");
-  ASSERT_TRUE(record);
-  auto object = parse_json_object(*record);
-  ASSERT_TRUE(object);
-  ::kill(static_cast<pid_t>(object->at("pid").to_number<int>()), SIGKILL);
+  ASSERT_TRUE(server->kill_machine(id));
   const Answer ended = server->wait_for(path(id), "state", "TERMINATED", std::chrono::seconds(20));
   EXPECT_EQ(ended.text_of("state"), "TERMINATED");
   EXPECT_THAT(ended.text_of("stateReason"), HasSubstr("ended unexpectedly"));

@@ -1,4 +1,5 @@
 // Many at once: a burst far beyond the pool, and memory and disk that run out.
+#include <algorithm>
 #include <set>
 #include <thread>
 
@@ -47,7 +48,7 @@ TEST(Load, ABurstBeyondThePoolSucceedsWhole) {
 
 TEST(Load, WhenMemoryRunsOutTheLongestUnusedIsSuspended) {
   ServerProcess server;
-  server.set_options({"--pool-least=0", "--pool-most=0", "--memory-mib=700", "--tick-ms=100"});
+  server.set_options({"--pool-least=0", "--pool-most=0", "--memory-mib=900", "--tick-ms=100"});
   ASSERT_TRUE(server.start()) << server.log();
   ASSERT_TRUE(server.wait_python()) << server.log();
   // Longer unused than any other, but its tenant holds less than the one who launches.
@@ -56,6 +57,16 @@ TEST(Load, WhenMemoryRunsOutTheLongestUnusedIsSuspended) {
   const Answer others =
       server.call_as(small, "POST", "/v1/microvms", json::object{{"image", "python"}});
   ASSERT_EQ(others.status, 201) << others.text;
+
+  // Longest unused of those of who launches, but nothing would bring them back.
+  std::vector<std::string> stay;
+  for (const json::object& idle : {json::object{{"maxIdleSeconds", 0}, {"autoResume", false}},
+                                   json::object{{"maxIdleSeconds", 0}, {"suspendedSeconds", 0}}}) {
+    const Answer made =
+        server.call("POST", "/v1/microvms", json::object{{"image", "python"}, {"idle", idle}});
+    ASSERT_EQ(made.status, 201) << made.text;
+    stay.push_back(made.text_of("id"));
+  }
 
   std::vector<std::string> ids;
   for (int i = 0; i < 8; ++i) {
@@ -68,6 +79,8 @@ TEST(Load, WhenMemoryRunsOutTheLongestUnusedIsSuspended) {
   EXPECT_EQ(first.text_of("stateReason"), "Suspended because the host needs memory.");
   EXPECT_EQ(server.call("GET", path(ids.back())).text_of("state"), "RUNNING");
   EXPECT_EQ(server.call_as(small, "GET", path(others.text_of("id"))).text_of("state"), "RUNNING");
+  for (const std::string& id : stay)
+    EXPECT_EQ(server.call("GET", path(id)).text_of("state"), "RUNNING");
   // It comes back when it is used, at the cost of another.
   const Answer used =
       server.call("POST", path(ids.front(), "/exec"), json::object{{"shell", "echo back"}});
@@ -130,11 +143,31 @@ TEST(Load, WhenTheDiskIsFullMicrovmsStandStillAndGoOnWithRoom) {
 
   disk.release();
   ASSERT_TRUE(waits(0)) << server.log();
-  const Answer output =
-      server.call("POST", path(id, "/exec"), json::object{{"shell", "sync; stat -c %s /root/f"}});
-  EXPECT_EQ(output.text_of("stdout"), "16777216\n") << output.text;
+  const Answer output = server.call(
+      "POST", path(id, "/exec"),
+      json::object{
+          {"shell",
+           "until [ $(stat -c %s /root/f) = 16777216 ]; do sleep 0.1; done; sync; echo ok"}});
+  EXPECT_EQ(output.text_of("stdout"), "ok\n") << output.text;
   EXPECT_EQ(server.call("DELETE", path(id)).status, 200);
   EXPECT_EQ(server.stop(), 0);
+}
+
+TEST(Load, AtOnceNotMoreAreTakenThanFit) {
+  ServerProcess server;
+  server.set_options(
+      {"--pool-least=0", "--pool-most=0", "--memory-mib=500", "--suspend-under-pressure=false"});
+  ASSERT_TRUE(server.start()) << server.log();
+  ASSERT_TRUE(server.wait_python()) << server.log();
+  std::vector<Answer> answers(12);
+  std::vector<std::thread> clients;
+  for (Answer& answer : answers)
+    clients.emplace_back(
+        [&] { answer = server.call("POST", "/v1/microvms", json::object{{"image", "python"}}); });
+  for (std::thread& client : clients) client.join();
+  const auto taken = std::ranges::count(answers, 201, &Answer::status);
+  EXPECT_GE(taken, 1);
+  EXPECT_LE(taken, 500 / 96) << "each counts with 96 MiB at least";
 }
 
 TEST(Load, WithoutSuspendingTheLaunchIsRefusedClearly) {

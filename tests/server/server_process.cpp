@@ -15,6 +15,7 @@
 #include "base/sys.h"
 #include "egress/networks.h"
 #include "machine/cgroup.h"
+#include "machine/process.h"
 #include "machine/qemu/base_holder.h"
 #include "net/http_client.h"
 #include "support/environment.h"
@@ -123,7 +124,9 @@ bool ServerProcess::start() {
   auto null = sys::open("/dev/null", O_RDONLY);
   std::vector<std::string> env;
   if (!fault_.empty()) env.push_back("FIREBREAK_FAULT=" + fault_);
+  if (!pause_.empty()) env.push_back("FIREBREAK_PAUSE=" + pause_);
   fault_.clear();
+  pause_.clear();
   pid_ = spawn(words, env, null->get(), pipe->second.get(), log->get());
   pipe->second.reset();
   std::string text;
@@ -174,6 +177,35 @@ bool ServerProcess::wait_end(std::chrono::seconds most) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return true;
+}
+
+bool ServerProcess::wait_paused(std::chrono::seconds most) {
+  const auto until = std::chrono::steady_clock::now() + most;
+  while (std::chrono::steady_clock::now() < until) {
+    int status = 0;
+    if (::waitpid(pid_, &status, WNOHANG | WUNTRACED) == pid_) return WIFSTOPPED(status);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+void ServerProcess::go_on() {
+  ::kill(pid_, SIGCONT);
+}
+
+pid_t ServerProcess::machine_pid(const std::string& id) const {
+  const auto text = sys::read_file(data_dir_ + "/machines/" + id + "/machine.json");
+  const auto record = text ? parse_json_object(*text) : fail(Code::not_found, "no machine");
+  const json::value* pid = record ? record->if_contains("pid") : nullptr;
+  return pid != nullptr && pid->to_number<pid_t>() > 1 ? pid->to_number<pid_t>() : 0;
+}
+
+bool ServerProcess::kill_machine(const std::string& id) const {
+  const auto identity = machine::identify(machine_pid(id));
+  const auto process = identity ? machine::adopt(*identity) : fail(Code::not_found, "no process");
+  if (!process || !process->kill()) return false;
+  pollfd ended{.fd = process->pidfd(), .events = POLLIN, .revents = 0};
+  return ::poll(&ended, 1, 10'000) == 1;
 }
 
 std::string ServerProcess::api_key() const {

@@ -39,6 +39,11 @@ class ServerProcess {
   void set_listen(std::string address) { listen_ = std::move(address); }
   // FIREBREAK_FAULT of the next start only.
   void crash_at(std::string point) { fault_ = std::move(point); }
+  // FIREBREAK_PAUSE of the next start only.
+  void pause_at(std::string point) { pause_ = std::move(point); }
+  // True when it has come to the point within the time; go_on() lets it run again.
+  bool wait_paused(std::chrono::seconds most);
+  void go_on();
   // Returns when it listens; false when it ended before.
   bool start();
   // SIGTERM, and waits. The exit status.
@@ -79,6 +84,10 @@ class ServerProcess {
   static std::string program();
 
   const std::string& data_dir() const { return data_dir_; }
+  // Of a machine's process; 0 when there is none.
+  pid_t machine_pid(const std::string& id) const;
+  // SIGKILL to it; true when it has ended.
+  bool kill_machine(const std::string& id) const;
   const std::string& url() const { return url_; }
   const std::string& endpoint_url() const { return endpoint_url_; }
   std::string ca_file() const { return data_dir_ + "/tls/ca.pem"; }
@@ -93,6 +102,7 @@ class ServerProcess {
   std::string listen_ = "127.0.0.1:0";
   std::vector<std::string> options_;
   std::string fault_;
+  std::string pause_;
   std::string url_;
   std::string endpoint_url_;
   pid_t pid_ = -1;

@@ -146,7 +146,12 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string
   host_.faults().reach("resumed");
   if (up) up = co_await (*machine)->agent_ready(deadline);
   watch.lap("agent");
-  if (!up) co_return fail(up.error(), "resuming machine " + id);
+  if (!up) {
+    // It may have written to its disk, so that nothing can bring it back: nothing of it stays.
+    machine->reset();
+    co_return std::unexpected(
+        co_await clean_up(id, Error(fail(up.error(), "resuming machine " + id).error())));
+  }
   (*machine)->set_phases(watch.phases());
   co_return *std::move(machine);
 }
@@ -228,13 +233,17 @@ Result<std::vector<FoundMachine>> QemuEngine::list() const {
   FB_TRY_ASSIGN(const std::vector<std::string> ids, host_.machine_ids());
   std::vector<FoundMachine> found;
   for (const std::string& id : ids) {
-    FoundMachine machine{.id = id, .suspended = sys::exists(host_.machine_dir(id) + "/saved")};
+    FoundMachine machine{.id = id, .suspended = is_suspended(id)};
     if (auto record = host_.read_record(id)) {
       machine.parked = record->phase == MachinePhase::parked;
     }
     found.push_back(std::move(machine));
   }
   return found;
+}
+
+bool QemuEngine::is_suspended(const std::string& id) const {
+  return sys::exists(host_.machine_dir(id) + "/saved");
 }
 
 std::uint64_t QemuEngine::stored_bytes(const std::string& id) const {

@@ -39,6 +39,7 @@ class QemuEngine final : public Engine {
   }
   net::Task<Result<>> remove_snapshot(const std::string& directory, Deadline deadline) override;
   Result<std::vector<FoundMachine>> list() const override;
+  bool is_suspended(const std::string& id) const override;
   std::uint64_t stored_bytes(const std::string& id) const override;
 
   // Looks at the whole host; blocking.

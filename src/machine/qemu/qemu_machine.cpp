@@ -167,8 +167,11 @@ net::Task<Result<>> QemuMachine::unplug_network() {
   if (!record_.network) co_return Result<>();
   FB_CO_TRY(qmp_->post("netdev_del", {{"id", kNetdev}}));
   record_.network = false;
-  auto unplug = [this]() { return deps_.host.config().cards->unplug(record_.id); };
-  FB_CO_TRY(co_await blocking(unplug));
+  // A host that lost its networks has nobody to ask; what is left of them is not the engine's.
+  if (CardBackend* cards = deps_.host.config().cards) {
+    auto unplug = [this, cards]() { return cards->unplug(record_.id); };
+    FB_CO_TRY(co_await blocking(unplug));
+  }
   co_return deps_.host.write_record(record_);
 }
 

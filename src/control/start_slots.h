@@ -1,0 +1,76 @@
+// How many machines are restored or resumed at a time: more would only share the same CPUs. A
+// tenant's wait among themselves, so that nobody stands behind all that another one asked for; and
+// a guest that does not answer keeps a slot for seconds, not for as long as it is waited for. Owned
+// by the Lifecycle; one executor.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <memory>
+
+#include <boost/asio/steady_timer.hpp>
+
+#include "core/ids.h"
+#include "net/semaphore.h"
+
+namespace firebreak::control {
+
+class StartSlots {
+ public:
+  // Given back when it is released or destroyed, and by itself after the time.
+  class Slot {
+   public:
+    Slot(net::Semaphore::Guard tenant, net::Semaphore::Guard host,
+         const net::asio::any_io_executor& executor, std::chrono::milliseconds most)
+        : held_(std::make_shared<Held>(std::move(tenant), std::move(host))),
+          timer_(executor, most) {
+      timer_.async_wait([held = held_](boost::system::error_code ec) {
+        if (!ec) held->release();
+      });
+    }
+    Slot(Slot&&) = default;
+    Slot& operator=(Slot&&) = delete;
+    ~Slot() { release(); }
+    void release() {
+      if (!held_) return;
+      held_->release();
+      timer_.cancel();
+    }
+
+   private:
+    struct Held {
+      Held(net::Semaphore::Guard of_tenant, net::Semaphore::Guard of_host)
+          : tenant(std::move(of_tenant)), host(std::move(of_host)) {}
+      // The host's first: who waits for it comes before the tenant's next.
+      void release() {
+        host.release();
+        tenant.release();
+      }
+      net::Semaphore::Guard tenant;
+      net::Semaphore::Guard host;
+    };
+    std::shared_ptr<Held> held_;
+    net::asio::steady_timer timer_;
+  };
+
+  StartSlots(net::asio::any_io_executor executor, std::uint32_t permits,
+             std::chrono::milliseconds most)
+      : executor_(std::move(executor)), permits_(permits), most_(most), host_(executor_, permits) {}
+
+  // Code::timeout when the deadline passes first.
+  net::Task<Result<Slot>> lock(core::TenantId tenant, Deadline deadline) {
+    net::Semaphore& own = tenants_.try_emplace(tenant, executor_, permits_).first->second;
+    FB_CO_TRY_ASSIGN(net::Semaphore::Guard of_tenant, co_await own.lock(deadline));
+    FB_CO_TRY_ASSIGN(net::Semaphore::Guard of_host, co_await host_.lock(deadline));
+    co_return Slot(std::move(of_tenant), std::move(of_host), executor_, most_);
+  }
+
+ private:
+  net::asio::any_io_executor executor_;
+  std::uint32_t permits_;
+  std::chrono::milliseconds most_;
+  net::Semaphore host_;
+  std::map<core::TenantId, net::Semaphore> tenants_;
+};
+
+}  // namespace firebreak::control
