@@ -392,7 +392,9 @@ Result<json::object> Networks::log_json(const std::string& id, std::uint64_t lim
   answer["decisions"] = std::move(decisions);
   if (suggest) {
     FB_TRY_ASSIGN(const core::EgressPolicy policy, summary.suggestion("suggested"));
-    answer["suggestion"] = json::parse(core::to_json(policy));
+    json::object suggested = json::parse(core::to_json(policy)).as_object();
+    suggested.erase("name");  // whoever keeps it gives it one
+    answer["suggestion"] = std::move(suggested);
   }
   return answer;
 }

@@ -194,5 +194,24 @@ TEST_F(Changing, ANarrowerMaximumReachesABuildThatRuns) {
   EXPECT_EQ(built.status, 0) << built.out << built.err;
 }
 
+TEST_F(Changing, WhatIsLearntFromAWideRunSufficesForTheNext) {
+  const std::vector<std::string> what{"tcp allowed.example 80", "udp 203.0.113.20 4000"};
+  const std::string wide = launch("INTERNET_EGRESS");
+  const std::vector<std::string> reached = probe(wide, what);
+  EXPECT_THAT(reached[0], testing::StartsWith("ok"));
+  EXPECT_THAT(reached[1], testing::StartsWith("ok"));
+  const auto suggested = server->cli({"egress", wide, "--suggest"});
+  EXPECT_EQ(suggested.status, 0) << suggested.err;
+  kill(wide);
+  const std::string file = server->data_dir() + "/learned.json";
+  ASSERT_TRUE(sys::swap_file(file, suggested.out));
+  const auto set = server->cli({"egress", "set", "learned", file});
+  ASSERT_EQ(set.status, 0) << set.err;
+  const std::string id = launch("learned");
+  EXPECT_EQ(probe(id, what), reached);
+  EXPECT_EQ(probe(id, {"tcp 203.0.113.20 80"})[0], "ECONNREFUSED");
+  kill(id);
+}
+
 }  // namespace
 }  // namespace firebreak::testing_support
