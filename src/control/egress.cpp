@@ -8,6 +8,7 @@ namespace firebreak::control {
 namespace {
 
 constexpr auto kDismissDeadline = std::chrono::seconds(5);
+constexpr auto kTellDeadline = std::chrono::seconds(2);
 constexpr const char* kNoNetworks =
     "this host has no networks for microVMs; firebreak doctor says why, and how to repair it. "
     "Without a network: --egress NO_EGRESS";
@@ -100,17 +101,17 @@ net::Task<Result<>> Egress::check_choice(core::TenantId tenant, std::string name
   co_return Result<>();
 }
 
-net::Task<core::EgressStack> Egress::stack_for(const core::Microvm& microvm) {
+net::Task<core::EgressStack> Egress::stack_for(core::TenantId tenant_id, std::string machine,
+                                               std::string policy_name) {
   core::EgressStack stack{core::no_egress(), core::no_egress(), {}};
-  auto tenant = co_await services_.db.run(
-      [&](store::Store& store) { return store.find_tenant(microvm.tenant); });
+  auto tenant =
+      co_await services_.db.run([&](store::Store& store) { return store.find_tenant(tenant_id); });
   Result<core::EgressPolicy> maximum = fail(Code::not_found, "the tenant is gone");
   if (tenant && *tenant) maximum = find_maximum((*tenant)->egress.maximum);
-  auto policy = co_await find(microvm.tenant, microvm.egress);
+  auto policy = co_await find(tenant_id, policy_name);
   if (!maximum || !policy) {
-    services_.log.error(
-        "egress policy cannot be read: no network",
-        {{"id", microvm.id.str()}, {"error", (maximum ? policy : maximum).error().text()}});
+    services_.log.error("egress policy cannot be read: no network",
+                        {{"id", machine}, {"error", (maximum ? policy : maximum).error().text()}});
     co_return stack;
   }
   stack.maximum = *std::move(maximum);
@@ -120,8 +121,29 @@ net::Task<core::EgressStack> Egress::stack_for(const core::Microvm& microvm) {
 
 net::Task<Result<>> Egress::admit(LivePtr vm, Deadline deadline) {
   if (!has_network(*vm)) co_return Result<>();
-  core::EgressStack stack = co_await stack_for(vm->record);
+  auto stack = [this, vm] {
+    return stack_for(vm->record.tenant, vm->record.id.str(), vm->record.egress);
+  };
   co_return co_await services_.networks->admit(vm->record.id.str(), std::move(stack), deadline);
+}
+
+net::Task<Result<>> Egress::cut_off(LivePtr vm, Deadline deadline) {
+  const std::shared_ptr<machine::Machine> machine = vm->machine;
+  if (services_.networks == nullptr || !machine) co_return Result<>();
+  auto nothing = [this, vm] {
+    return stack_for(vm->record.tenant, vm->record.id.str(), std::string(core::kNoEgress));
+  };
+  const Result<> closed =
+      co_await services_.networks->admit_again(vm->record.id.str(), std::move(nothing), deadline);
+  if (!closed)
+    services_.log.error("the rules that close a network cannot be loaded; it is removed",
+                        {{"id", vm->record.id.str()}, {"error", closed.error().text()}});
+  co_await dismiss(vm);
+  FB_CO_TRY(co_await machine->unplug_network());
+  if (auto told = co_await machine->agent().set_network(false, Deadline::in(kTellDeadline)); !told)
+    services_.log.warn("a guest keeps a card that leads nowhere",
+                       {{"id", vm->record.id.str()}, {"error", told.error().text()}});
+  co_return Result<>();
 }
 
 net::Task<void> Egress::leave_unused(LivePtr vm) {
@@ -149,24 +171,35 @@ net::Task<void> Egress::dismiss(LivePtr vm) {
 net::Task<Result<>> Egress::admit_build(core::TenantId tenant, std::string machine,
                                         std::string policy, Deadline deadline) {
   if (services_.networks == nullptr || policy == core::kNoEgress) co_return Result<>();
-  core::Microvm as_microvm;
-  as_microvm.id = core::MicrovmId(machine);
-  as_microvm.tenant = std::move(tenant);
-  as_microvm.egress = std::move(policy);
-  core::EgressStack stack = co_await stack_for(as_microvm);
+  builds_[machine] = {tenant, policy};
+  auto stack = [this, tenant, machine, policy] { return stack_for(tenant, machine, policy); };
   co_return co_await services_.networks->admit(std::move(machine), std::move(stack), deadline);
 }
 
 net::Task<void> Egress::dismiss_build(std::string machine) {
+  builds_.erase(machine);
   if (services_.networks != nullptr)
     co_await services_.networks->dismiss(std::move(machine), Deadline::in(kDismissDeadline));
 }
 
 net::Task<Result<>> Egress::admit_again(core::TenantId tenant, Deadline deadline) {
-  Result<> first;
+  if (services_.networks == nullptr) co_return Result<>();
+  std::map<std::string, egress::Networks::StackSource> stacks;
   for (const LivePtr& vm : registry_.all()) {
-    if (vm->record.tenant != tenant || !vm->machine) continue;
-    auto admitted = co_await admit(vm, deadline);
+    if (vm->record.tenant != tenant) continue;
+    stacks[vm->record.id.str()] = [this, vm] {
+      return stack_for(vm->record.tenant, vm->record.id.str(), vm->record.egress);
+    };
+  }
+  for (const auto& [machine, build] : builds_) {
+    if (build.tenant != tenant) continue;
+    stacks[machine] = [this, machine, build] {
+      return stack_for(build.tenant, machine, build.policy);
+    };
+  }
+  Result<> first;
+  for (auto& [machine, stack] : stacks) {
+    auto admitted = co_await services_.networks->admit_again(machine, std::move(stack), deadline);
     if (first && !admitted) first = std::move(admitted);
   }
   co_return first;

@@ -46,6 +46,9 @@ class Egress {
   }
   // Its policy decides from now on. Never fails open.
   net::Task<Result<>> admit(LivePtr vm, Deadline deadline);
+  // Its record says that it has no network any more: nothing passes when this returns, whatever the
+  // guest does.
+  net::Task<Result<>> cut_off(LivePtr vm, Deadline deadline);
   // A clone of the pool has something behind its card: a microVM without a network lets it go. Not
   // before it runs: the tenant does not have the card, and nothing passes that nobody admitted.
   net::Task<void> leave_unused(LivePtr vm);
@@ -63,12 +66,19 @@ class Egress {
   // Of a tenant's maximum: built in or the operator's, because what a tenant can change keeps it
   // from nothing. not_found.
   Result<core::EgressPolicy> find_maximum(const std::string& name) const;
-  net::Task<core::EgressStack> stack_for(const core::Microvm& microvm);
+  net::Task<core::EgressStack> stack_for(core::TenantId tenant, std::string machine,
+                                         std::string policy);
+  // Everything of the tenant that is admitted, by what is in the store now.
   net::Task<Result<>> admit_again(core::TenantId tenant, Deadline deadline);
 
   Services& services_;
   Registry& registry_;
   std::map<std::string, core::EgressPolicy> common_;
+  struct Build {
+    core::TenantId tenant;
+    std::string policy;
+  };
+  std::map<std::string, Build> builds_;  // that have a network, by machine
 };
 
 }  // namespace firebreak::control

@@ -60,10 +60,7 @@ net::Task<Result<>> Lifecycle::change_egress(LivePtr vm, std::string policy, Dea
     if (egress_.has_network(*vm)) {
       if (had) co_return co_await egress_.admit(vm, deadline);
     } else {
-      if (!had) co_return Result<>();
-      FB_CO_TRY(co_await vm->machine->agent().set_network(false, deadline));
-      co_await egress_.dismiss(vm);
-      co_return co_await vm->machine->unplug_network();
+      co_return had ? co_await egress_.cut_off(vm, deadline) : Result<>();
     }
   }
   // A card gets something behind it only when its machine's process starts.

@@ -84,14 +84,15 @@ EgressProtocol rule_protocol(std::uint8_t protocol) {
 
 }  // namespace
 
-void DecisionSummary::count(Table& table, const Destination& to, const Decision& decision) {
-  if (table.size() >= kMaxDestinations && !table.contains(to)) return;
+bool DecisionSummary::count(Table& table, const Destination& to, const Decision& decision) {
+  if (table.size() >= kMaxDestinations && !table.contains(to)) return false;
   DestinationTotals& totals = table[to];
   if (totals.first == core::Time{}) totals.first = decision.time;
   totals.last = std::max(totals.last, decision.time);
   if (decision.kind != Kind::end) totals.count += decision.count;
   totals.bytes_out += decision.bytes_out;
   totals.bytes_in += decision.bytes_in;
+  return true;
 }
 
 void DecisionSummary::add(const Decision& decision) {
@@ -100,11 +101,12 @@ void DecisionSummary::add(const Decision& decision) {
   if (decision.allowed) {
     if (decision.kind == Kind::connect) allowed_count_ += decision.count;
     // A name alone has reached nothing.
-    if (decision.kind != Kind::name) count(reached_, destination_of(decision), decision);
+    if (decision.kind != Kind::name && !count(reached_, destination_of(decision), decision))
+      unlisted_ = true;
     return;
   }
   denied_count_ += decision.count;
-  count(refused_, destination_of(decision), decision);
+  (void)count(refused_, destination_of(decision), decision);
   add_denial(decision);
 }
 
@@ -131,6 +133,7 @@ json::object DecisionSummary::to_json() const {
   return {{"allowed", allowed_count_},
           {"denied", denied_count_},
           {"lost", lost_},
+          {"unlisted", unlisted_},
           {"reached", table_json(reached_)},
           {"refused", table_json(refused_)},
           {"denials", std::move(denials)}};
@@ -150,6 +153,7 @@ Result<DecisionSummary> DecisionSummary::from_text(std::string_view text) {
   out.allowed_count_ = in.u64("allowed");
   out.denied_count_ = in.u64("denied");
   out.lost_ = in.u64("lost");
+  out.unlisted_ = in.boolean_or("unlisted", false);
   FB_TRY_ASSIGN(out.reached_, table_from(in.array("reached", true)));
   FB_TRY_ASSIGN(out.refused_, table_from(in.array("refused", true)));
   if (const json::array* denials = in.array("denials", true)) {
@@ -164,6 +168,12 @@ Result<DecisionSummary> DecisionSummary::from_text(std::string_view text) {
 }
 
 Result<core::EgressPolicy> DecisionSummary::suggestion(std::string name) const {
+  if (unlisted_) {
+    return fail(Code::exhausted,
+                "more than " + std::to_string(kMaxDestinations) +
+                    " destinations were reached, and not all of them are known: no policy can be "
+                    "suggested that would have sufficed");
+  }
   std::map<std::pair<std::string, EgressProtocol>, std::set<std::uint16_t>> wanted;
   for (const auto& [to, totals] : reached_) {
     auto& ports = wanted[{to.host, rule_protocol(to.protocol)}];

@@ -47,29 +47,35 @@ class DecisionSummary {
   std::uint64_t allowed() const { return allowed_count_; }
   std::uint64_t denied() const { return denied_count_; }
   std::uint64_t lost() const { return lost_; }
+  // Something was let through to a destination beyond kMaxDestinations.
+  bool unlisted() const { return unlisted_; }
   std::uint64_t last_number() const { return last_number_; }  // of the records in it
   const std::map<Destination, DestinationTotals>& reached() const { return reached_; }
   const std::map<Destination, DestinationTotals>& refused() const { return refused_; }
   const std::deque<Decision>& denials() const { return denials_; }  // the last ones, oldest first
 
-  // For APIs and the guest: {allowed, denied, lost, reached:[...], refused:[...], denials:[...]}.
+  // For APIs and the guest: {allowed, denied, lost, unlisted, reached:[...], refused:[...],
+  // denials:[...]}.
   json::object to_json() const;
   std::string to_text() const;  // to keep
   static Result<DecisionSummary> from_text(std::string_view text);
 
   // The smallest policy that would have let through what was let through: names with their ports
-  // where a name was resolved, else single addresses. Code::exhausted when no policy can hold it.
+  // where a name was resolved, else single addresses. Code::exhausted when no policy can hold it,
+  // or when more was reached than is known.
   Result<core::EgressPolicy> suggestion(std::string name) const;
 
  private:
   using Table = std::map<Destination, DestinationTotals>;
   void add_denial(Decision decision);
-  static void count(Table& table, const Destination& to, const Decision& decision);
+  // false: it is one too many.
+  static bool count(Table& table, const Destination& to, const Decision& decision);
 
   std::uint64_t last_number_ = 0;
   std::uint64_t allowed_count_ = 0;
   std::uint64_t denied_count_ = 0;
   std::uint64_t lost_ = 0;
+  bool unlisted_ = false;
   Table reached_;
   Table refused_;
   std::deque<Decision> denials_;

@@ -117,6 +117,10 @@ TEST(DecisionSummary, IsBoundedAndRoundTrips) {
   ASSERT_TRUE(back) << back.error().text();
   EXPECT_EQ(back->to_text(), summary.to_text());
   EXPECT_EQ(back->last_number(), 6000U);
+  EXPECT_TRUE(back->unlisted());
+  const auto suggested = back->suggestion("incomplete");
+  ASSERT_FALSE(suggested) << "it would not have sufficed";
+  EXPECT_EQ(suggested.error().code, Code::exhausted);
   EXPECT_FALSE(DecisionSummary::from_text("{}"));
   EXPECT_FALSE(DecisionSummary::from_text(R"({"lastNumber":1,"allowed":0,"denied":0,"lost":0,)"
                                           R"("reached":[1],"refused":[],"denials":[]})"));

@@ -18,6 +18,7 @@ namespace {
 
 // A connection is let through by its first packet, and its name comes later.
 constexpr core::Seconds kNameMayBeLate{15};
+constexpr auto kPrepareDeadline = std::chrono::seconds(30);
 
 std::string netns_directory(const std::string& data_dir) {
   return data_dir + "/netns";
@@ -66,10 +67,11 @@ Counters read_counters(const std::string& file) {
 struct Networks::Service {
   Service(std::string machine, std::shared_ptr<Site> its_site,
           const net::asio::any_io_executor& executor)
-      : id(std::move(machine)), site(std::move(its_site)), rules(executor) {}
+      : id(std::move(machine)), site(std::move(its_site)), turn(executor), rules(executor) {}
 
   std::string id;
   std::shared_ptr<Site> site;
+  net::Mutex turn;          // to prepare, admit or dismiss it
   net::Mutex rules;         // pins mean rules of the stack that is loaded, before and after
   core::EgressStack stack;  // that is loaded
   // The same, or one that is being loaded: what is let through by its rules is judged by it.
@@ -81,6 +83,7 @@ struct Networks::Service {
   std::unique_ptr<Resolver> resolver;
   std::unique_ptr<TlsGate> tls_gate;  // once a policy has wanted it
   bool admitted = false;              // else nothing was ever let through, or told of
+  bool dismissed = false;
 };
 
 Networks::Networks(NetworksConfig config, net::asio::any_io_executor executor,
@@ -168,14 +171,35 @@ net::Task<Result<std::shared_ptr<Networks::Service>>> Networks::service_of(std::
 
 net::Task<Result<>> Networks::prepare(std::string id) {
   FB_CO_TRY_ASSIGN(const std::shared_ptr<Service> service, co_await service_of(std::move(id)));
+  FB_CO_TRY_ASSIGN(const net::Mutex::Guard turn,
+                   co_await service->turn.lock(Deadline::in(kPrepareDeadline)));
   if (!service->log) FB_CO_TRY(open_log(*service));
   if (service->resolver) co_return Result<>();
   co_return co_await serve(service);
 }
 
-net::Task<Result<>> Networks::admit(std::string id, core::EgressStack stack, Deadline deadline) {
+net::Task<Result<>> Networks::admit(std::string id, StackSource stack, Deadline deadline) {
   FB_CO_TRY_ASSIGN(const std::shared_ptr<Service> service, co_await service_of(std::move(id)));
+  FB_CO_TRY_ASSIGN(const net::Mutex::Guard turn, co_await service->turn.lock(deadline));
+  if (service->dismissed) co_return fail(Code::conflict, "the network was given up meanwhile");
   service->admitted = true;
+  core::EgressStack wanted = co_await stack();
+  co_return co_await decide_by(service, std::move(wanted), deadline);
+}
+
+net::Task<Result<>> Networks::admit_again(std::string id, StackSource stack, Deadline deadline) {
+  const auto at = services_.find(id);
+  if (at == services_.end()) co_return Result<>();
+  const std::shared_ptr<Service> service = at->second;
+  FB_CO_TRY_ASSIGN(const net::Mutex::Guard turn, co_await service->turn.lock(deadline));
+  // Not before its turn: it may be about to be admitted, by what was read before.
+  if (!service->admitted || service->dismissed) co_return Result<>();
+  core::EgressStack wanted = co_await stack();
+  co_return co_await decide_by(service, std::move(wanted), deadline);
+}
+
+net::Task<Result<>> Networks::decide_by(std::shared_ptr<Service> service, core::EgressStack stack,
+                                        Deadline deadline) {
   Result<> loaded = service->log ? Result<>() : open_log(*service);
   if (loaded && core::checks_server_names(stack) && !service->tls_gate)
     loaded = co_await open_tls_gate(service);
@@ -302,6 +326,13 @@ net::Task<void> Networks::dismiss(std::string id, Deadline deadline) {
   if (at == services_.end()) co_return;
   const std::shared_ptr<Service> service = std::move(at->second);
   services_.erase(at);
+  const auto turn = co_await service->turn.lock(deadline);
+  service->dismissed = true;
+  co_await stop_serving(service, deadline);
+}
+
+net::Task<void> Networks::stop_serving(std::shared_ptr<Service> service, Deadline deadline) {
+  const std::string& id = service->id;
   // While servers can still hear of it.
   if (service->tls_gate) co_await service->tls_gate->close(deadline);
   if (!service->admitted) {
@@ -361,7 +392,9 @@ Result<json::object> Networks::log_json(const std::string& id, std::uint64_t lim
   answer["decisions"] = std::move(decisions);
   if (suggest) {
     FB_TRY_ASSIGN(const core::EgressPolicy policy, summary.suggestion("suggested"));
-    answer["suggestion"] = json::parse(core::to_json(policy));
+    json::object suggested = json::parse(core::to_json(policy)).as_object();
+    suggested.erase("name");  // whoever keeps it gives it one
+    answer["suggestion"] = std::move(suggested);
   }
   return answer;
 }

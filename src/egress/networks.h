@@ -28,6 +28,9 @@ struct NetworksConfig {
 
 class Networks final : public machine::CardBackend {
  public:
+  // What should decide. Asked when it is a caller's turn: whoever is last reads what is there last.
+  using StackSource = std::function<net::Task<core::EgressStack>()>;
+
   static Result<std::unique_ptr<Networks>> open(NetworksConfig config,
                                                 net::asio::any_io_executor executor,
                                                 net::asio::thread_pool& pool,
@@ -42,9 +45,11 @@ class Networks final : public machine::CardBackend {
 
   // What admit() needs is made now; nothing passes, and no name is answered.
   net::Task<Result<>> prepare(std::string id);
-  // From now on this stack decides; `stack.off_limits` is filled in here. Connections that it does
-  // not allow are cut. Fails closed: after an error nothing passes.
-  net::Task<Result<>> admit(std::string id, core::EgressStack stack, Deadline deadline);
+  // From now on this stack decides; `off_limits` is filled in here. Connections that it does not
+  // allow are cut. Fails closed: after an error nothing passes.
+  net::Task<Result<>> admit(std::string id, StackSource stack, Deadline deadline);
+  // The same for one that is admitted already; one that is not, or no longer, is left alone.
+  net::Task<Result<>> admit_again(std::string id, StackSource stack, Deadline deadline);
   // Nothing is served any more; what was counted is kept for the next admit(). The namespace is
   // unplug()'s.
   net::Task<void> dismiss(std::string id, Deadline deadline);
@@ -74,6 +79,10 @@ class Networks final : public machine::CardBackend {
   // The host and other microVMs.
   Result<> add_off_limits(core::EgressStack& stack);
   Result<> open_log(Service& service);
+  // With its turn held.
+  net::Task<Result<>> decide_by(std::shared_ptr<Service> service, core::EgressStack stack,
+                                Deadline deadline);
+  net::Task<void> stop_serving(std::shared_ptr<Service> service, Deadline deadline);
   net::Task<Result<>> serve(std::shared_ptr<Service> service);
   ResolverHooks hooks_for(const std::shared_ptr<Service>& service);
   net::Task<Result<>> open_tls_gate(std::shared_ptr<Service> service);

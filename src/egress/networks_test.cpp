@@ -80,6 +80,25 @@ void send(int tap, const Packet& packet) {
   EXPECT_EQ(::write(tap, frame.data(), frame.size()), static_cast<ssize_t>(frame.size()));
 }
 
+Deadline in_half_a_minute() {
+  return Deadline::in(std::chrono::seconds(30));
+}
+
+net::Task<core::EgressStack> internet() {
+  co_return core::EgressStack{core::internet_egress(), core::internet_egress(), {}};
+}
+
+Packet from_guest(std::size_t size) {
+  Packet out = datagram(size);
+  out.source = ip(kGuest4);
+  out.destination = ip("203.0.113.10");
+  out.source_mac = kGuestMac;
+  out.destination_mac = kGatewayMac;
+  out.source_port = 5555;
+  out.port = 4000;
+  return out;
+}
+
 class ManyNetworks {
  public:
   void open() {
@@ -106,27 +125,32 @@ class ManyNetworks {
   ManyNetworks& operator=(const ManyNetworks&) = delete;
 
   void add_one() {
+    ASSERT_NO_FATAL_FAILURE(plug_one());
+    run(admit(id(taps_.size() - 1)));
+  }
+  void plug_one() {
     auto tap = networks_->plug(id(taps_.size()));
     ASSERT_TRUE(tap) << tap.error().text();
-    run(admit(id(taps_.size())));
     taps_.push_back(*std::move(tap));
   }
+  Networks& networks() { return *networks_; }
+  net::asio::io_context& io() { return io_; }
+  static std::string id(std::size_t i) { return "machine-" + std::to_string(i); }
 
   int tap(std::size_t i) const { return taps_[i].get(); }
   int world() const { return world_.get(); }
 
- private:
-  static std::string id(std::size_t i) { return "machine-" + std::to_string(i); }
-  net::Task<void> admit(std::string machine) {
-    const core::EgressStack stack{core::internet_egress(), core::internet_egress(), {}};
-    const auto admitted =
-        co_await networks_->admit(machine, stack, Deadline::in(std::chrono::seconds(30)));
-    EXPECT_TRUE(admitted) << admitted.error().text();
-  }
   void run(net::Task<void> task) {
     bool ended = false;
     net::asio::co_spawn(io_, std::move(task), [&](const std::exception_ptr&) { ended = true; });
+    io_.restart();  // it may have had nothing to do meanwhile
     while (!ended) io_.run_one();
+  }
+
+ private:
+  net::Task<void> admit(std::string machine) {
+    const auto admitted = co_await networks_->admit(machine, internet, in_half_a_minute());
+    EXPECT_TRUE(admitted) << admitted.error().text();
   }
 
   const std::string directory_ =
@@ -148,14 +172,7 @@ TEST(NetworksTest, ManyWithOneAddressDoNotHearEachOther) {
     ASSERT_NO_FATAL_FAILURE(many.open());
     for (std::size_t i = 0; i < kMany; ++i) ASSERT_NO_FATAL_FAILURE(many.add_one());
     for (std::size_t i = 0; i < kMany; ++i) {
-      Packet out = datagram(10 + i);
-      out.source = ip(kGuest4);
-      out.destination = ip("203.0.113.10");
-      out.source_mac = kGuestMac;
-      out.destination_mac = kGatewayMac;
-      out.source_port = 5555;
-      out.port = 4000;
-      send(many.tap(i), out);
+      send(many.tap(i), from_guest(10 + i));
     }
     const Deadline limit = Deadline::in(std::chrono::seconds(20));
     std::set<std::size_t> arrived;
@@ -180,6 +197,67 @@ TEST(NetworksTest, ManyWithOneAddressDoNotHearEachOther) {
       EXPECT_EQ(heard->size, 10 + i) << "somebody else's";
       EXPECT_FALSE(datagram_for(many.tap(i), 5555)) << i;
     }
+  });
+}
+
+// A policy changes while the network is being admitted by what was read before.
+TEST(NetworksTest, WhatIsReadLastDecidesLast) {
+  in_new_host([] {
+    ManyNetworks one;
+    ASSERT_NO_FATAL_FAILURE(one.open());
+    ASSERT_NO_FATAL_FAILURE(one.plug_one());
+    net::Event read_on(one.io().get_executor());
+    int asked = 0;
+    const auto slow = [&]() -> net::Task<core::EgressStack> {
+      ++asked;
+      (void)co_await read_on.wait(in_half_a_minute());
+      co_return co_await internet();
+    };
+    const auto nothing = [&]() -> net::Task<core::EgressStack> {
+      ++asked;
+      co_return core::EgressStack{core::internet_egress(), core::no_egress(), {}};
+    };
+    int ended = 0;
+    const auto end = [&](const std::exception_ptr& thrown, const Result<>& result) {
+      EXPECT_FALSE(thrown);
+      EXPECT_TRUE(result) << result.error().text();
+      ++ended;
+    };
+    const std::string id = ManyNetworks::id(0);
+    Networks& networks = one.networks();
+    net::asio::co_spawn(one.io(), networks.admit(id, slow, in_half_a_minute()), end);
+    net::asio::co_spawn(one.io(), networks.admit_again(id, nothing, in_half_a_minute()), end);
+    while (one.io().poll() != 0) {
+    }
+    EXPECT_EQ(asked, 1);
+    EXPECT_EQ(ended, 0);
+    read_on.notify();
+    while (ended < 2) one.io().run_one();
+    EXPECT_EQ(asked, 2);
+    send(one.tap(0), from_guest(10));
+    EXPECT_FALSE(datagram_for(one.world(), 4000));
+  });
+}
+
+TEST(NetworksTest, OneThatWasDismissedIsNotAdmittedAgain) {
+  in_new_host([] {
+    ManyNetworks one;
+    ASSERT_NO_FATAL_FAILURE(one.open());
+    ASSERT_NO_FATAL_FAILURE(one.add_one());
+    int asked = 0;
+    const auto count = [&] {
+      ++asked;
+      return internet();
+    };
+    Networks& networks = one.networks();
+    const auto again = [&]() -> net::Task<void> {
+      EXPECT_TRUE(co_await networks.admit_again(ManyNetworks::id(0), count, in_half_a_minute()));
+    };
+    one.run(again());
+    EXPECT_EQ(asked, 1);
+    one.run(networks.dismiss(ManyNetworks::id(0), in_half_a_minute()));
+    one.run(again());
+    EXPECT_EQ(asked, 1);
   });
 }
 

@@ -48,7 +48,7 @@ void EgressFixture::SetUpTestSuite() {
   const std::string policies = server->data_dir() + "/policies.json";
   ASSERT_TRUE(sys::swap_file(policies, kPolicies));
   server->set_options({FakeInternet::dns_option(), "--egress-policies=" + policies, "--pool-most=2",
-                       "--tick-ms=100"});
+                       "--tick-ms=100", "--build-egress=narrow"});
   ASSERT_TRUE(server->start()) << server->log();
   ASSERT_TRUE(server->wait_python()) << server->log();
 }
@@ -107,13 +107,13 @@ void EgressFixture::set_policy(const std::string& name, const std::string& text)
   ASSERT_EQ(set.status, 200) << set.text;
 }
 
-Answer EgressFixture::set_maximum(const std::string& name) {
+Answer EgressFixture::set_tenant(const json::object& settings) {
   const std::string tenant(json::parse(server->call("GET", "/v1/tenants").text)
                                .at("items")
                                .at(0)
                                .at("accountId")
                                .as_string());
-  return server->call("PUT", "/v1/tenants/" + tenant + "/egress", json::object{{"maximum", name}});
+  return server->call("PUT", "/v1/tenants/" + tenant + "/egress", settings);
 }
 
 std::string EgressFixture::log_of(const std::string& id) {

@@ -28,7 +28,8 @@ class EgressFixture : public ::testing::Test {
   static std::string shell(const std::string& id, const std::string& command);
   static void set_policy(const std::string& name, const std::string& text);
   // Of the tenant: "wide" and "narrow" are the operator's.
-  static Answer set_maximum(const std::string& name);
+  static Answer set_tenant(const json::object& settings);
+  static Answer set_maximum(const std::string& name) { return set_tenant({{"maximum", name}}); }
   static std::string log_of(const std::string& id);
 
  public:

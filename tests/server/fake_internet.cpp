@@ -120,9 +120,9 @@ std::vector<std::string> FakeInternet::arrived() const {
   return lines;
 }
 
-bool FakeInternet::has_arrived(const std::string& beginning) const {
-  return std::ranges::any_of(arrived(),
-                             [&](const std::string& line) { return line.starts_with(beginning); });
+std::size_t FakeInternet::count_arrived(const std::string& beginning) const {
+  const auto begins = [&](const std::string& line) { return line.starts_with(beginning); };
+  return static_cast<std::size_t>(std::ranges::count_if(arrived(), begins));
 }
 
 bool FakeInternet::wait_arrived(const std::string& beginning) const {

@@ -31,7 +31,8 @@ class FakeInternet {
   // packet of each kind ("seen 17 203.0.113.10 4000 from 198.51.100.2": protocol, to,
   // port or type of ICMP).
   std::vector<std::string> arrived() const;
-  bool has_arrived(const std::string& beginning) const;
+  bool has_arrived(const std::string& beginning) const { return count_arrived(beginning) > 0; }
+  std::size_t count_arrived(const std::string& beginning) const;
   // Until it has; false after half a minute.
   bool wait_arrived(const std::string& beginning) const;
 
