@@ -34,6 +34,10 @@ core::HostUse Capacity::use() const {
   return use;
 }
 
+bool Capacity::has_room() const {
+  return use().resident_mib + 2 * core::kLaunchMib <= services_.options.budget.memory_mib;
+}
+
 std::vector<core::Reclaimable> Capacity::candidates() const {
   using Kind = core::Reclaimable::Kind;
   std::vector<core::Reclaimable> list;

@@ -47,6 +47,8 @@ class Capacity {
   // Gives things up until the host's use fits its budget.
   net::Task<void> relieve();
   core::HostUse use() const;
+  // Whether memory is left for something that nobody asked for, and for a launch beside it.
+  bool has_room() const;
 
  private:
   std::vector<core::Reclaimable> candidates() const;

@@ -46,7 +46,7 @@ void Lease::count(std::uint64_t in, std::uint64_t out) const {
 Supervisor::Supervisor(Services& services)
     : services_(services),
       lifecycle_(services, registry_),
-      pool_(services),
+      pool_(services, [this] { return capacity_.has_room(); }),
       capacity_(services, registry_, pool_, lifecycle_) {
   obs::Metrics& m = services_.metrics;
   m.describe("firebreak_launches_total", "counter", "Launches by path: parked or restored.");

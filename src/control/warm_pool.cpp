@@ -107,6 +107,22 @@ net::Task<void> WarmPool::evict(std::string id) {
 
 // ------------------------------------------------------------------------------------ make, refill
 
+bool WarmPool::is_stale(const Kept& kept, core::Time now) {
+  return !kept.pinned && kept.last_launch + kForgetAfter < now;
+}
+
+std::uint32_t WarmPool::target_of(Kept& kept, core::Time now) const {
+  // Nobody launched it for long: its memory is worth more elsewhere.
+  return is_stale(kept, now) ? 0 : kept.demand.target(services_.options.pool, now);
+}
+
+void WarmPool::forget_stale() {
+  const core::Time now = services_.clock.now();
+  std::erase_if(kept_, [now](const auto& entry) {
+    return entry.second.clones.empty() && is_stale(entry.second, now);
+  });
+}
+
 bool WarmPool::wants_network(const Kept& kept) const {
   if (services_.networks == nullptr) return false;
   if (kept.demand.empty()) return kept.version.egress != core::kNoEgress;
@@ -142,13 +158,13 @@ net::Task<void> WarmPool::discard(std::shared_ptr<machine::Machine> machine) {
   (void)co_await machine->terminate(deadline);
 }
 
-// Makes the clone that is missed most; false when nothing is missing.
+// Makes the clone that is missed most; false when nothing is missing or there is no room.
 net::Task<bool> WarmPool::refill_one() {
   const core::Time now = services_.clock.now();
   Kept* most = nullptr;
   double worst = 1;
   for (auto& [k, kept] : kept_) {
-    const std::uint32_t target = kept.demand.target(services_.options.pool, now);
+    const std::uint32_t target = target_of(kept, now);
     if (target == 0 || kept.clones.size() >= target || kept.retry_at > now) continue;
     const double filled = static_cast<double>(kept.clones.size()) / target;
     if (filled < worst) {
@@ -156,7 +172,7 @@ net::Task<bool> WarmPool::refill_one() {
       most = &kept;
     }
   }
-  if (most == nullptr) co_return false;
+  if (most == nullptr || !has_room_()) co_return false;
   const core::ImageVersion version = most->version;
   making_ = core::new_microvm_id().str();
   auto made = co_await make(version, making_, wants_network(*most));
@@ -182,10 +198,8 @@ std::optional<WarmPool::Clone> WarmPool::surplus() {
   const core::Time now = services_.clock.now();
   for (auto& [k, kept] : kept_) {
     if (kept.clones.empty()) continue;
-    // Nobody launched it for long: its memory is worth more elsewhere.
-    const bool stale = !kept.pinned && kept.last_launch + kForgetAfter < now;
-    const std::uint32_t target = stale ? 0 : kept.demand.target(services_.options.pool, now);
-    auto extra = kept.clones.size() > target ? std::prev(kept.clones.end()) : kept.clones.end();
+    auto extra = kept.clones.size() > target_of(kept, now) ? std::prev(kept.clones.end())
+                                                           : kept.clones.end();
     if (extra == kept.clones.end() && wants_network(kept))
       extra = std::ranges::find(kept.clones, false, &Clone::network);
     if (extra == kept.clones.end()) continue;
@@ -201,6 +215,7 @@ net::Task<void> WarmPool::run() {
   running_ = true;
   while (!stopping_) {
     if (auto extra = surplus()) co_await discard(std::move(extra->machine));
+    forget_stale();
     const bool may = services_.foreground == 0 && paused_until_.passed();
     const bool worked = may && co_await refill_one();
     if (!worked)

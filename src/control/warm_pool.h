@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,7 +18,9 @@ namespace firebreak::control {
 
 class WarmPool {
  public:
-  explicit WarmPool(Services& services) : services_(services), wanted_(services.executor) {}
+  // `has_room`: whether the host has memory for one more clone that nobody asked for.
+  WarmPool(Services& services, std::function<bool()> has_room)
+      : services_(services), has_room_(std::move(has_room)), wanted_(services.executor) {}
 
   // Keeps clones of this version from now on. `pinned`: also when nobody launches it.
   void keep(const core::ImageVersion& version, const core::SizeClass& size, bool pinned);
@@ -67,6 +70,11 @@ class WarmPool {
   using Key = std::pair<core::ImageId, std::uint32_t>;
   static Key key(const core::ImageVersion& version) { return {version.image, version.number}; }
 
+  // How many clones of it are wanted: none once nobody has launched it for long.
+  std::uint32_t target_of(Kept& kept, core::Time now) const;
+  static bool is_stale(const Kept& kept, core::Time now);
+  // Forgets the versions that nobody launches and that have no clones left.
+  void forget_stale();
   // Whether the next clone of it gets a network. One with a network serves everybody; one without
   // costs the host less and starts sooner, so an image that is only run without gets those.
   bool wants_network(const Kept& kept) const;
@@ -79,6 +87,7 @@ class WarmPool {
   void note_size();
 
   Services& services_;
+  std::function<bool()> has_room_;
   std::map<Key, Kept> kept_;
   std::string making_;  // id of the clone under way
   net::Event wanted_;
