@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include "base/sys.h"
+#include "control/version_config.h"
 #include "image/base_mirrors.h"
 #include "image/image_config_json.h"
 #include "wire/crypto.h"
@@ -361,7 +362,7 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
   const std::string key = snapshot_key(active->tenant.id, request, built, env);
   FB_CO_TRY(record(*active, built, key));
   if (!request.no_cache) {
-    if (auto same = co_await same_snapshot(key, deadline)) {
+    if (auto same = co_await same_snapshot(active->tenant.id, key, deadline)) {
       say(*active, "the snapshot of an earlier build is the same: taken");
       co_return *same;
     }
@@ -397,19 +398,19 @@ Result<> Builds::record(Active& active, const image::BuiltDisk& built,
   for (const auto& [name, value] : flags) config[name] = value;
   config["image"] = image::to_json(built.config);
   config["steps"] = to_json(built.steps);
-  config["snapshotKey"] = key;
+  config[kSnapshotKey] = key;
   version.config = json::serialize(config);
   return {};
 }
 
-net::Task<std::optional<std::string>> Builds::same_snapshot(const std::string& key,
+net::Task<std::optional<std::string>> Builds::same_snapshot(core::TenantId tenant, std::string key,
                                                             Deadline deadline) {
-  auto all = co_await services_.db.run([](store::Store& store) { return store.all_versions(); });
-  if (!all) co_return std::nullopt;
-  for (const core::ImageVersion& version : *all) {
-    if (version.state != VersionState::successful || !version.config.contains(key)) continue;
+  const auto names = co_await services_.db.run(
+      [&](store::Store& store) { return snapshots_made_by(store, tenant, key); });
+  if (!names) co_return std::nullopt;
+  for (const std::string& name : *names) {
     // It may be from an older QEMU.
-    if (co_await services_.catalogue.load(version.snapshot, deadline)) co_return version.snapshot;
+    if (co_await services_.catalogue.load(name, deadline)) co_return name;
   }
   co_return std::nullopt;
 }

@@ -120,7 +120,8 @@ class Builds {
   net::Task<Result<std::string>> build(ActivePtr active, Deadline deadline);
   net::Task<Result<std::string>> take_snapshot(ActivePtr active, const image::BuiltDisk& built,
                                                Deadline deadline);
-  net::Task<std::optional<std::string>> same_snapshot(const std::string& key, Deadline deadline);
+  net::Task<std::optional<std::string>> same_snapshot(core::TenantId tenant, std::string key,
+                                                      Deadline deadline);
   Result<> record(Active& active, const image::BuiltDisk& built, const std::string& key) const;
   image::BuildMachineSpec machine_spec(const ActivePtr& active);
   void say(const Active& active, const std::string& text) {

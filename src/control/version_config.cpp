@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "image/image_config_json.h"
+#include "store/walk.h"
 
 namespace firebreak::control {
 
@@ -13,6 +14,23 @@ Result<image::ImageConfig> config_of(const core::ImageVersion& version) {
   image::ImageConfig plain;
   plain.env = {{"PATH", kDefaultPath}};
   return plain;
+}
+
+Result<std::vector<std::string>> snapshots_made_by(store::Store& store,
+                                                   const core::TenantId& tenant,
+                                                   const std::string& key) {
+  std::vector<std::string> names;
+  FB_TRY(store::for_each_version(
+      store, tenant, [&](const core::Image&, const core::ImageVersion& version) -> Result<> {
+        if (version.state != core::VersionState::successful) return {};
+        const auto config = parse_json_object(version.config);
+        if (!config) return {};  // another's damaged record is no reason to fail this build
+        const json::value* made_by = config->if_contains(kSnapshotKey);
+        if (made_by != nullptr && made_by->is_string() && made_by->as_string() == key)
+          names.push_back(version.snapshot);
+        return {};
+      }));
+  return names;
 }
 
 }  // namespace firebreak::control

@@ -1,8 +1,13 @@
-// What a version's record keeps of the image's own configuration. Pure; any thread.
+// What a version's record keeps of the image's own configuration, and of what made its snapshot.
+// Any thread that may use the store.
 #pragma once
+
+#include <string>
+#include <vector>
 
 #include "core/model.h"
 #include "image/image_config.h"
+#include "store/store.h"
 
 namespace firebreak::control {
 
@@ -11,5 +16,13 @@ inline constexpr const char* kDefaultPath =
 
 // Of a version that no Dockerfile made: a search path and nothing else.
 Result<image::ImageConfig> config_of(const core::ImageVersion& version);
+
+// The member of a version's config that says what made its snapshot.
+inline constexpr const char* kSnapshotKey = "snapshotKey";
+// Names of the tenant's snapshots that were made by exactly this. The rest of a config is the
+// tenant's text, such as labels, and never counts.
+Result<std::vector<std::string>> snapshots_made_by(store::Store& store,
+                                                   const core::TenantId& tenant,
+                                                   const std::string& key);
 
 }  // namespace firebreak::control
