@@ -160,5 +160,17 @@ TEST_F(Locks, ABroadcastKeepsToTheDeadline) {
   changed.notify();
 }
 
+TEST_F(Locks, ABroadcastIsNotMissedWhileTheConditionIsLookedAt) {
+  Broadcast changed(io_.get_executor());
+  spawn([&]() -> Task<void> {
+    const std::uint64_t seen = changed.count();
+    co_await pause(5ms);  // looking takes a while, and meanwhile:
+    changed.notify();
+    EXPECT_TRUE(co_await changed.wait(Deadline::in(1h), seen));
+    EXPECT_FALSE(co_await changed.wait(Deadline::in(5ms), changed.count()));
+  });
+  finish();
+}
+
 }  // namespace
 }  // namespace firebreak::net

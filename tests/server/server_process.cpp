@@ -296,6 +296,28 @@ void ServerProcess::call_and_leave(const std::string& path, const json::object& 
   io.run();
 }
 
+std::string ServerProcess::listen_as(const std::string& api_key, const std::string& path,
+                                     std::chrono::milliseconds most) {
+  const std::string request = "GET " + path + " HTTP/1.1\r\nhost: " + url_.substr(7) +
+                              "\r\nauthorization: Bearer " + api_key + "\r\n\r\n";
+  std::string heard;
+  net::asio::io_context io(1);
+  auto listen = [&]() -> net::Task<void> {
+    auto stream = co_await net::connect_url(url_, "", in_seconds(10));
+    if (!stream || !co_await (*stream)->write(request, in_seconds(10))) co_return;
+    const Deadline deadline = Deadline::in(most);
+    for (;;) {
+      auto bytes = co_await (*stream)->read(deadline);
+      if (!bytes || bytes->empty()) break;
+      heard += *bytes;
+    }
+    (*stream)->close();
+  };
+  net::asio::co_spawn(io, listen(), [](std::exception_ptr) {});
+  io.run();
+  return heard;
+}
+
 Answer ServerProcess::wait_for(const std::string& path, std::string_view member,
                                const std::string& value, std::chrono::seconds most) {
   const auto until = std::chrono::steady_clock::now() + most;

@@ -66,6 +66,9 @@ class ServerProcess {
   // Sends a call and goes away after the time, without waiting for the answer.
   void call_and_leave(const std::string& path, const json::object& body,
                       std::chrono::milliseconds after);
+  // What a stream says in that time: the answer as it came, with its head.
+  std::string listen_as(const std::string& api_key, const std::string& path,
+                        std::chrono::milliseconds most);
   // Polls until the answer's member has that value; the last answer.
   Answer wait_for(const std::string& path, std::string_view member, const std::string& value,
                   std::chrono::seconds most = std::chrono::seconds(60));

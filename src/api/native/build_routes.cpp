@@ -176,6 +176,7 @@ net::Task<Result<>> log(control::Images& images, control::Builds& builds, store:
       call.deadline));
   std::uint64_t position = 0;
   while (!deadline.passed()) {
+    const std::uint64_t seen = builds.log().changed().count();
     // Looked at before the log is: what is printed until the end is then read as well.
     FB_CO_TRY_ASSIGN(const auto now, co_await db.run([&](store::Store& store) {
       return store.find_build(found.build.image, found.build.version, found.build.id);
@@ -189,7 +190,7 @@ net::Task<Result<>> log(control::Images& images, control::Builds& builds, store:
     }
     if (!follow || !now || now->finished) break;
     if (events) FB_CO_TRY(co_await call.exchange.write(": \n\n", deadline));
-    (void)co_await builds.log().changed().wait(Deadline::in(std::chrono::seconds(15)));
+    (void)co_await builds.log().changed().wait(Deadline::in(std::chrono::seconds(15)), seen);
   }
   if (events)
     FB_CO_TRY(co_await call.exchange.write(

@@ -21,6 +21,11 @@ net::Task<Result<>> create(control::Supervisor& supervisor, Call& call) {
   co_return co_await pass_on(supervisor, call, "POST", "/contexts", body, 201);
 }
 
+struct CodeRequest {
+  std::string code;
+  std::uint64_t timeout_ms = 0;  // 0: none
+};
+
 std::string_view type_of(wire::FrameType type) {
   switch (type) {
     case wire::FrameType::item:
@@ -53,39 +58,42 @@ Result<> add_lines(OutputLines& lines, const wire::Frame& frame, std::string& te
   return {};
 }
 
-// Runs code and gives every line to `sink`; returns after the "done" line.
+// Gives every line of a run to `sink`; returns after the "done" line.
 template <class Sink>
-net::Task<Result<>> run_lines(Call& call, const control::Lease& held, const json::object& body,
-                              Sink sink) {
+net::Task<Result<>> read_run(const control::Lease& held, machine::RunStream& stream, Sink sink,
+                             bool& done) {
   const Deadline deadline = Deadline::in(kStreamDeadline);
-  FB_CO_TRY_ASSIGN(auto stream,
-                   held.agent().data_stream("POST", context_path(call) + "/run", false));
-  FB_CO_TRY(co_await stream->write(json::serialize(body), deadline));
-  stream->finish();
-  FB_CO_TRY_ASSIGN(net::Reply head, co_await stream->head(deadline));
-  if (head.status != 200) {
-    FB_CO_TRY_ASSIGN(head.body, co_await stream->read(call.deadline));
-    co_return std::unexpected(machine::agent_error(head));
-  }
-  wire::FrameDecoder decoder;
   OutputLines lines;
-  for (;;) {
-    FB_CO_TRY_ASSIGN(const std::string bytes, co_await stream->read(deadline));
-    if (bytes.empty()) co_return fail(Code::guest, "the context's output ended too early");
-    held.count(0, bytes.size());
-    decoder.feed(bytes);
-    for (;;) {
-      FB_CO_TRY_ASSIGN(auto frame, decoder.next());
-      if (!frame) break;
-      std::string text;
-      FB_CO_TRY(add_lines(lines, *frame, text));
-      if (!text.empty()) FB_CO_TRY(co_await sink(text));
-      if (frame->type == wire::FrameType::done) co_return Result<>();
-    }
+  while (!done) {
+    FB_CO_TRY_ASSIGN(const auto frame, co_await stream.next(deadline));
+    if (!frame) co_return fail(Code::guest, "the context's output ended too early");
+    done = frame->type == wire::FrameType::done;
+    held.count(0, frame->payload.size());
+    std::string text;
+    FB_CO_TRY(add_lines(lines, *frame, text));
+    if (!text.empty()) FB_CO_TRY(co_await sink(text));
   }
+  co_return Result<>();
 }
 
-net::Task<Result<>> stream_run(Call& call, const control::Lease& held, const json::object& body) {
+// Runs code and gives every line to `sink`. When whoever asked goes away, or takes no more of the
+// output, the code does not run on for nobody.
+template <class Sink>
+net::Task<Result<>> run_lines(Call& call, const control::Lease& held, const CodeRequest& request,
+                              Sink sink) {
+  const std::string& context = call.param("context");
+  // Not given up half-way, and no error of it interrupts: what runs may be somebody else's.
+  FB_CO_TRY_ASSIGN(
+      const auto stream,
+      co_await held.agent().run_context(context, request.code, request.timeout_ms, call.deadline));
+  bool done = false;
+  auto result = co_await unless_gone(call.exchange, read_run(held, *stream, sink, done));
+  if (!result && !done)
+    (void)co_await held.agent().interrupt_context(context, Deadline::in(std::chrono::seconds(10)));
+  co_return result;
+}
+
+net::Task<Result<>> stream_run(Call& call, const control::Lease& held, const CodeRequest& request) {
   const Deadline deadline = Deadline::in(kStreamDeadline);
   auto sink = [&](std::string text) -> net::Task<Result<>> {
     if (!call.exchange.started()) {
@@ -95,11 +103,8 @@ net::Task<Result<>> stream_run(Call& call, const control::Lease& held, const jso
     }
     co_return co_await call.exchange.write(text, deadline);
   };
-  auto result = co_await unless_gone(call.exchange, run_lines(call, held, body, sink));
+  auto result = co_await run_lines(call, held, request, sink);
   if (!result) {
-    // Whoever asked may have gone: the code must not run on for nobody.
-    (void)co_await held.agent().data_call("POST", context_path(call) + "/interrupt", {},
-                                          Deadline::in(std::chrono::seconds(10)));
     if (!call.exchange.started()) co_return result;
     json::object line = error_json(result.error());
     line["type"] = "failure";
@@ -109,7 +114,8 @@ net::Task<Result<>> stream_run(Call& call, const control::Lease& held, const jso
 }
 
 // Everything in one answer: {stdout, stderr, results, error?, status, ...}.
-net::Task<Result<>> collect_run(Call& call, const control::Lease& held, const json::object& body) {
+net::Task<Result<>> collect_run(Call& call, const control::Lease& held,
+                                const CodeRequest& request) {
   std::string all;
   auto sink = [&all](std::string text) -> net::Task<Result<>> {
     all += text;
@@ -117,7 +123,7 @@ net::Task<Result<>> collect_run(Call& call, const control::Lease& held, const js
       co_return fail(Code::exhausted, "the output is larger than 16 MiB; use \"stream\": true");
     co_return Result<>();
   };
-  FB_CO_TRY(co_await unless_gone(call.exchange, run_lines(call, held, body, sink)));
+  FB_CO_TRY(co_await run_lines(call, held, request, sink));
   std::string out;
   std::string err;
   json::array results;
@@ -151,12 +157,12 @@ net::Task<Result<>> run(control::Supervisor& supervisor, Call& call) {
   FB_CO_TRY_ASSIGN(json::object body, co_await call.json_body());
   FB_CO_TRY(check_known(body, {"code", "timeoutMs", "stream"}));
   JsonReader reader(body);
-  json::object request{{"code", reader.string("code")}};
-  if (reader.has("timeoutMs")) request["timeout_ms"] = reader.u64("timeoutMs");
+  const CodeRequest request{.code = reader.string("code"),
+                            .timeout_ms = reader.u64_or("timeoutMs", 0)};
   const bool stream = reader.boolean_or("stream", false);
   FB_CO_TRY(reader.result());
   FB_CO_TRY_ASSIGN(control::Lease held, co_await lease(supervisor, call));
-  held.count(request.at("code").as_string().size(), 0);
+  held.count(request.code.size(), 0);
   if (stream) co_return co_await stream_run(call, held, request);
   co_return co_await collect_run(call, held, request);
 }

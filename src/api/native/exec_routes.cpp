@@ -1,5 +1,7 @@
 // Routes of execs: run a command to its end (one answer, or lines as it goes), and execs as objects
 // that outlive the connection.
+#include <boost/asio/experimental/awaitable_operators.hpp>
+
 #include "api/native/guest_call.h"
 #include "api/native/microvm_json.h"
 #include "api/native/native_api.h"
@@ -10,8 +12,11 @@
 namespace firebreak::api {
 namespace {
 
+using namespace boost::asio::experimental::awaitable_operators;
+
 constexpr std::size_t kMaxOutput = 16UL << 20;  // of each stream in one JSON answer
 constexpr auto kStreamDeadline = std::chrono::hours(24);
+constexpr std::size_t kPipe = 64UL << 10;
 constexpr std::string_view kNdjson = "application/x-ndjson";
 
 std::string exec_path(const Call& call) {
@@ -107,68 +112,104 @@ net::Task<Result<>> start_lines(Call& call) {
       200, {{"content-type", std::string(kNdjson)}, {"cache-control", "no-store"}}, call.deadline);
 }
 
-net::Task<Result<>> feed(control::Lease& lease, std::string id, std::string input) {
-  if (input.empty()) co_return Result<>();
+net::Task<Result<>> feed(const control::Lease& lease, const std::string& id, std::string input,
+                         Deadline deadline) {
   lease.count(input.size(), 0);
-  co_return co_await lease.agent().exec_stdin(id, 0, input, true, Deadline::in(kStreamDeadline));
+  auto fed = co_await lease.agent().exec_stdin(id, 0, input, true, deadline);
+  // A command may end, or close its input, before it has read everything.
+  if (!fed && fed.error().code != Code::conflict && fed.error().code != Code::not_found)
+    co_return fed;
+  co_return Result<>();
+}
+
+// Input is fed while output is read: a command that answers as it reads would stop otherwise, once
+// nobody takes its output.
+net::Task<Result<>> feed_beside(const control::Lease& lease, std::string id, std::string input,
+                                net::Task<Result<>> reading) {
+  if (input.empty()) co_return co_await std::move(reading);
+  const Deadline deadline = Deadline::in(kStreamDeadline);
+  auto feeding = [&]() -> net::Task<Result<>> {
+    FB_CO_TRY(co_await feed(lease, id, std::move(input), deadline));
+    net::Event never(co_await net::asio::this_coro::executor);
+    (void)co_await never.wait(deadline);
+    co_return fail(Code::timeout, "the command took longer than a day");
+  };
+  auto either = co_await (std::move(reading) || feeding());
+  co_return either.index() == 0 ? std::get<0>(either) : std::get<1>(either);
+}
+
+// Ends what nobody waits for any more. What a command that came to its end has left in the
+// background goes on.
+net::Task<void> end_exec(const control::Lease& lease, const std::string& id) {
+  (void)co_await lease.agent().data_call("DELETE", "/execs/" + id, {},
+                                         Deadline::in(std::chrono::seconds(10)));
 }
 
 net::Task<Result<>> stream_exec(Call& call, control::Lease& lease, ExecRequest request) {
   FB_CO_TRY_ASSIGN(const std::string id,
                    co_await lease.agent().start_exec(request.spec, call.deadline));
-  FB_CO_TRY(co_await start_lines(call));
   auto body = [&]() -> net::Task<Result<>> {
+    FB_CO_TRY(co_await start_lines(call));
     FB_CO_TRY(co_await call.exchange.write(
         json::serialize(json::object{{"type", "started"}, {"exec", id}}) + "\n", call.deadline));
-    FB_CO_TRY(co_await feed(lease, id, std::move(request.input)));
     FB_CO_TRY_ASSIGN(auto output, co_await lease.agent().exec_output(id, 0, call.deadline));
-    co_return co_await send_output(call, lease, *output);
+    auto reading = send_output(call, lease, *output);
+    co_return co_await feed_beside(lease, id, std::move(request.input), std::move(reading));
   };
   auto result = co_await unless_gone(call.exchange, body());
-  // When whoever asked has gone, what it started ends with it. What a command that came to its end
-  // has left in the background goes on.
-  if (!result)
-    (void)co_await lease.agent().data_call("DELETE", "/execs/" + id, {},
-                                           Deadline::in(std::chrono::seconds(10)));
+  if (!result) co_await end_exec(lease, id);
   co_return co_await finish_lines(call, std::move(result));
+}
+
+net::Task<Result<>> collect(machine::ExecStream& output, machine::ExecResult& result) {
+  const Deadline deadline = Deadline::in(kStreamDeadline);
+  bool exited = false;
+  for (;;) {
+    FB_CO_TRY_ASSIGN(const auto frame, co_await output.next(deadline));
+    if (!frame) break;
+    if (frame->type == wire::FrameType::out) result.out += frame->payload;
+    if (frame->type == wire::FrameType::err) result.err += frame->payload;
+    if (frame->type == wire::FrameType::exit) {
+      FB_CO_TRY_ASSIGN(result.exit, machine::parse_exit(frame->payload));
+      exited = true;
+    }
+    if (result.out.size() > kMaxOutput || result.err.size() > kMaxOutput)
+      co_return fail(Code::exhausted, "the output is larger than 16 MiB; use \"stream\": true");
+  }
+  if (!exited) co_return fail(Code::guest, "the command's output ended without an exit status");
+  co_return Result<>();
+}
+
+// To its end, all output in memory.
+net::Task<Result<>> run_to_end(const control::Lease& held, ExecRequest& request,
+                               machine::ExecResult& result) {
+  if (request.input.empty()) {
+    FB_CO_TRY_ASSIGN(
+        result, co_await held.agent().run(request.spec, Deadline::in(kStreamDeadline), kMaxOutput));
+    co_return Result<>();
+  }
+  const Deadline soon = Deadline::in(std::chrono::minutes(5));
+  FB_CO_TRY_ASSIGN(const std::string id, co_await held.agent().start_exec(request.spec, soon));
+  FB_CO_TRY_ASSIGN(const auto output, co_await held.agent().exec_output(id, 0, soon));
+  auto reading = collect(*output, result);
+  co_return co_await feed_beside(held, id, std::move(request.input), std::move(reading));
 }
 
 net::Task<Result<>> run_exec(control::Supervisor& supervisor, Call& call) {
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
   FB_CO_TRY_ASSIGN(ExecRequest request, parse_exec(body));
+  if (body.contains("openStdin"))
+    co_return fail(Code::invalid, "openStdin is of /execs; use stdin here");
   FB_CO_TRY_ASSIGN(control::Lease held, co_await lease(supervisor, call));
   if (request.stream) co_return co_await stream_exec(call, held, std::move(request));
 
-  const Deadline deadline = Deadline::in(kStreamDeadline);
   machine::ExecResult result;
-  if (request.input.empty()) {
-    // Named by us, so that it can be ended when whoever asked goes away.
-    request.spec.id = "api-" + core::new_uuid();
-    auto attempt = [&]() -> net::Task<Result<>> {
-      FB_CO_TRY_ASSIGN(result, co_await held.agent().run(request.spec, deadline, kMaxOutput));
-      co_return Result<>();
-    };
-    auto ran = co_await unless_gone(call.exchange, attempt());
-    if (!ran) {
-      (void)co_await held.agent().data_call("DELETE", "/execs/" + request.spec.id, {},
-                                            Deadline::in(std::chrono::seconds(10)));
-      co_return ran;
-    }
-  } else {
-    FB_CO_TRY_ASSIGN(result.id, co_await held.agent().start_exec(request.spec, call.deadline));
-    FB_CO_TRY(co_await feed(held, result.id, std::move(request.input)));
-    FB_CO_TRY_ASSIGN(auto output, co_await held.agent().exec_output(result.id, 0, call.deadline));
-    for (;;) {
-      FB_CO_TRY_ASSIGN(auto frame, co_await output->next(deadline));
-      if (!frame) break;
-      if (frame->type == wire::FrameType::out) result.out += frame->payload;
-      if (frame->type == wire::FrameType::err) result.err += frame->payload;
-      if (frame->type == wire::FrameType::exit) {
-        FB_CO_TRY_ASSIGN(result.exit, machine::parse_exit(frame->payload));
-      }
-      if (result.out.size() > kMaxOutput || result.err.size() > kMaxOutput)
-        co_return fail(Code::exhausted, "the output is larger than 16 MiB; use \"stream\": true");
-    }
+  // Named by us, so that it can be ended when whoever asked goes away.
+  request.spec.id = "api-" + core::new_uuid();
+  auto ran = co_await unless_gone(call.exchange, run_to_end(held, request, result));
+  if (!ran) {
+    co_await end_exec(held, request.spec.id);
+    co_return ran;
   }
   held.count(0, result.out.size() + result.err.size());
   json::object answer = exit_json(result.exit);
@@ -180,10 +221,22 @@ net::Task<Result<>> run_exec(control::Supervisor& supervisor, Call& call) {
 net::Task<Result<>> start_exec(control::Supervisor& supervisor, Call& call) {
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
   FB_CO_TRY_ASSIGN(ExecRequest request, parse_exec(body));
+  if (body.contains("stream"))
+    co_return fail(Code::invalid, "stream is of /exec; follow .../output here");
+  // Nobody reads the output yet: only what the pipe holds is sure to be taken.
+  if (request.input.size() > kPipe)
+    co_return fail(Code::invalid,
+                   "stdin is longer than 64 KiB; use \"openStdin\": true and .../stdin");
   FB_CO_TRY_ASSIGN(control::Lease held, co_await lease(supervisor, call));
   FB_CO_TRY_ASSIGN(const std::string id,
                    co_await held.agent().start_exec(request.spec, call.deadline));
-  FB_CO_TRY(co_await feed(held, id, std::move(request.input)));
+  if (!request.input.empty()) {
+    auto fed = co_await feed(held, id, std::move(request.input), call.deadline);
+    if (!fed) {
+      co_await end_exec(held, id);
+      co_return fed;
+    }
+  }
   co_return co_await call.reply_json(201, json::object{{"exec", id}});
 }
 

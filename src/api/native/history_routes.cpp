@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::uint32_t kEventsAtOnce = 500;
 constexpr auto kStreamDeadline = std::chrono::hours(24);
+constexpr auto kComment = std::chrono::seconds(15);
 
 // Server-sent events: those after ?after (or the Last-Event-ID header), then as they come.
 net::Task<Result<>> events(control::Supervisor& supervisor, Call& call) {
@@ -29,7 +30,9 @@ net::Task<Result<>> events(control::Supervisor& supervisor, Call& call) {
   const Deadline deadline = Deadline::in(kStreamDeadline);
   FB_CO_TRY(co_await call.exchange.start(
       200, {{"content-type", "text/event-stream"}, {"cache-control", "no-store"}}, call.deadline));
+  Deadline comment = Deadline::in(std::chrono::seconds(0));
   while (!deadline.passed()) {
+    const std::uint64_t seen = supervisor.changed().count();
     FB_CO_TRY_ASSIGN(const auto list, co_await db.run([&](store::Store& store) {
       return store.events(call.tenant(), one, after, kEventsAtOnce);
     }));
@@ -39,12 +42,15 @@ net::Task<Result<>> events(control::Supervisor& supervisor, Call& call) {
       text += "id: " + std::to_string(event.sequence) +
               "\nevent: transition\ndata: " + json::serialize(to_json(event)) + "\n\n";
     }
-    // A comment now and then finds out whether the client is still there.
-    if (text.empty() && follow) text = ": \n\n";
-    if (!text.empty()) FB_CO_TRY(co_await call.exchange.write(text, deadline));
-    if (!list.empty()) continue;
-    if (!follow) break;
-    (void)co_await supervisor.changed().wait(Deadline::in(std::chrono::seconds(15)));
+    if (list.empty() && !follow) break;
+    // A comment now and then finds out whether the client is still there. Only now and then: one
+    // for each change of other tenants would tell about them.
+    if (list.empty() && comment.passed()) text = ": \n\n";
+    if (!text.empty()) {
+      FB_CO_TRY(co_await call.exchange.write(text, deadline));
+      comment = Deadline::in(kComment);
+    }
+    if (list.empty()) (void)co_await supervisor.changed().wait(comment, seen);
   }
   co_return co_await call.exchange.finish(deadline);
 }
