@@ -108,10 +108,14 @@ std::string HostSide::link_name(std::uint32_t slot) const {
   return tag_ + std::to_string(slot);
 }
 
-Result<std::unique_ptr<HostSide>> HostSide::open(const std::string& data_dir) {
+bool host_has_ipv6() {
+  return static_cast<bool>(UniqueFd(::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0)));
+}
+
+Result<std::unique_ptr<HostSide>> HostSide::open(const std::string& data_dir, bool ipv6) {
   FB_TRY_ASSIGN(Links links, Links::open());
   const std::string tag = tag_of(data_dir);
-  std::unique_ptr<HostSide> side(new HostSide(tag, std::move(links)));
+  std::unique_ptr<HostSide> side(new HostSide(tag, ipv6, std::move(links)));
   FB_TRY(side->set_up_host());
   FB_TRY_ASSIGN(const std::vector<Link> left, tagged(side->links_, tag));
   for (const Link& link : left) {
@@ -131,8 +135,8 @@ Result<> HostSide::set_up_host() {
     return fail(Code::unavailable,
                 "forwarding cannot be switched on (net.ipv4.ip_forward): see firebreak doctor",
                 on.error().text());
-  // A host without IPv6 has no such file, and its microVMs reach no IPv6 address.
-  (void)switch_on("/proc/sys/net/ipv6/conf/all/forwarding");
+  // Where it cannot be switched on, microVMs reach no IPv6 address.
+  if (ipv6_) (void)switch_on("/proc/sys/net/ipv6/conf/all/forwarding");
   return {};
 }
 
@@ -154,8 +158,8 @@ Result<std::uint32_t> HostSide::join(const std::string& id, int netns) {
     used_.erase(slot);
   }
   const std::string name = link_name(slot);
-  // Without IPv6 on the host there is none in the namespaces, either.
-  (void)links_.add_address(name, {uplink6(slot).host, 127});
+  // A link may be denied it (net.ipv6.conf.default.disable_ipv6): its microVM gets no further.
+  if (ipv6_) (void)links_.add_address(name, {uplink6(slot).host, 127});
   FB_TRY(links_.set_up(name));
   return slot;
 }

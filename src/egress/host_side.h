@@ -14,11 +14,15 @@
 
 namespace firebreak::egress {
 
+// Some kernels are started without it (ipv6.disable=1).
+bool host_has_ipv6();
+
 class HostSide {
  public:
   // Loads the table and switches forwarding on; finds the links an earlier server left. Code::
   // unavailable, with the repair, where the host cannot (no nftables, no rights).
-  static Result<std::unique_ptr<HostSide>> open(const std::string& data_dir);
+  // Without `ipv6` the networks have none.
+  static Result<std::unique_ptr<HostSide>> open(const std::string& data_dir, bool ipv6);
 
   HostSide(const HostSide&) = delete;
   HostSide& operator=(const HostSide&) = delete;
@@ -29,13 +33,16 @@ class HostSide {
   Result<> leave(const std::string& id);
   // Addresses of the host itself.
   Result<std::vector<std::string>> addresses();
+  bool ipv6() const { return ipv6_; }
 
  private:
-  HostSide(std::string tag, Links links) : tag_(std::move(tag)), links_(std::move(links)) {}
+  HostSide(std::string tag, bool ipv6, Links links)
+      : tag_(std::move(tag)), ipv6_(ipv6), links_(std::move(links)) {}
   Result<> set_up_host();
   std::string link_name(std::uint32_t slot) const;
 
   std::string tag_;  // begins the name of every link, "fb1a2b-"
+  const bool ipv6_;
   std::mutex mutex_;
   Links links_;
   std::set<std::uint32_t> used_;

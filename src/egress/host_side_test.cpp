@@ -28,8 +28,8 @@ UniqueFd guest_namespace() {
 
 TEST(HostSide, ServersOfOneHostGiveOutDifferentAddresses) {
   in_new_host([] {
-    auto first = HostSide::open("/data/one");
-    auto second = HostSide::open("/data/two");
+    auto first = HostSide::open("/data/one", true);
+    auto second = HostSide::open("/data/two", true);
     ASSERT_TRUE(first) << first.error().text();
     ASSERT_TRUE(second) << second.error().text();
     std::vector<std::uint32_t> slots;

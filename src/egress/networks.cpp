@@ -104,7 +104,7 @@ Result<std::unique_ptr<Networks>> Networks::open(NetworksConfig config,
                                                  const core::Clock& clock, obs::Log& log) {
   FB_TRY(sys::mkdirs(netns_directory(config.data_dir), 0700));
   FB_TRY(sys::mkdirs(config.data_dir + "/egress", 0700));
-  FB_TRY_ASSIGN(std::unique_ptr<HostSide> host, HostSide::open(config.data_dir));
+  FB_TRY_ASSIGN(std::unique_ptr<HostSide> host, HostSide::open(config.data_dir, config.ipv6));
   return std::unique_ptr<Networks>(
       new Networks(std::move(config), std::move(executor), pool, clock, log, std::move(host)));
 }
@@ -153,7 +153,7 @@ net::Task<Result<std::shared_ptr<Site>>> Networks::find_site(std::string id) {
     if (auto at = sites_.find(id); at != sites_.end()) co_return at->second;
   }
   const std::string pin = pin_path(id);
-  auto find = [&]() { return Site::find(pin, clock_); };
+  auto find = [&]() { return Site::find(pin, *host_, clock_); };
   FB_CO_TRY_ASSIGN(std::shared_ptr<Site> site, co_await net::run_blocking(pool_, find));
   const std::scoped_lock lock(sites_mutex_);
   sites_[id] = site;
@@ -213,12 +213,13 @@ net::Task<Result<>> Networks::decide_by(std::shared_ptr<Service> service, core::
 
 // Before the rules: what begins earlier is not told of.
 Result<> Networks::open_log(Service& service) {
-  const Wiring wiring = Site::wiring();
-  FB_TRY_ASSIGN(service.log,
-                DecisionLog::open(executor_, clock_,
-                                  {.directory = directory(service.id),
-                                   .guest_addresses = {wiring.guest4, *wiring.guest6},
-                                   .own_addresses = {wiring.gateway4, *wiring.gateway6}}));
+  const Wiring wiring = Site::wiring(host_->ipv6());
+  DecisionLogOptions options{.directory = directory(service.id),
+                             .guest_addresses = {wiring.guest4},
+                             .own_addresses = {wiring.gateway4}};
+  if (wiring.guest6) options.guest_addresses.push_back(*wiring.guest6);
+  if (wiring.gateway6) options.own_addresses.push_back(*wiring.gateway6);
+  FB_TRY_ASSIGN(service.log, DecisionLog::open(executor_, clock_, std::move(options)));
   FB_TRY_ASSIGN(NetfilterSockets sockets, service.site->netfilter_sockets());
   return service.log->watch(std::move(sockets));
 }
@@ -279,8 +280,9 @@ net::Task<Result<>> Networks::serve(std::shared_ptr<Service> service) {
     return {};
   };
   FB_CO_TRY(co_await net::run_blocking(pool_, open));
-  FB_CO_TRY_ASSIGN(service->resolver, Resolver::start(executor_, std::move(sockets),
-                                                      *config_.upstream, hooks_for(service)));
+  FB_CO_TRY_ASSIGN(service->resolver,
+                   Resolver::start(executor_, std::move(sockets), *config_.upstream,
+                                   hooks_for(service), {.ipv6 = host_->ipv6(), .limits = {}}));
   co_return Result<>();
 }
 

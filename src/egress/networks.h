@@ -24,6 +24,7 @@ namespace firebreak::egress {
 struct NetworksConfig {
   std::string data_dir;
   Upstream* upstream = nullptr;  // outlives it
+  bool ipv6 = host_has_ipv6();
 };
 
 class Networks final : public machine::CardBackend {

@@ -8,6 +8,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "base/text.h"
 #include "egress/address_test_support.h"
 #include "egress/host_test_support.h"
+#include "egress/netns.h"
 #include "egress/packet_test_support.h"
 #include "egress/plan.h"
 
@@ -101,12 +103,12 @@ Packet from_guest(std::size_t size) {
 
 class ManyNetworks {
  public:
-  void open() {
+  void open(bool ipv6 = true) {
     auto world = connect_host();
     ASSERT_TRUE(world) << world.error().text();
     world_ = *std::move(world);
-    auto made = Networks::open({.data_dir = directory_, .upstream = &names_}, io_.get_executor(),
-                               pool_, clock_, log_);
+    auto made = Networks::open({.data_dir = directory_, .upstream = &names_, .ipv6 = ipv6},
+                               io_.get_executor(), pool_, clock_, log_);
     ASSERT_TRUE(made) << made.error().text();
     networks_ = *std::move(made);
   }
@@ -132,6 +134,17 @@ class ManyNetworks {
     auto tap = networks_->plug(id(taps_.size()));
     ASSERT_TRUE(tap) << tap.error().text();
     taps_.push_back(*std::move(tap));
+  }
+  // Inside its namespace.
+  std::vector<std::string> addresses(std::size_t i) const {
+    std::vector<std::string> found;
+    const auto netns = open_namespace(directory_ + "/netns/" + id(i));
+    EXPECT_TRUE(in_namespace(netns.value().get(), [&]() -> Result<> {
+      FB_TRY_ASSIGN(const Links links, Links::open());
+      FB_TRY_ASSIGN(found, links.addresses());
+      return {};
+    }));
+    return found;
   }
   Networks& networks() { return *networks_; }
   net::asio::io_context& io() { return io_; }
@@ -236,6 +249,19 @@ TEST(NetworksTest, WhatIsReadLastDecidesLast) {
     EXPECT_EQ(asked, 2);
     send(one.tap(0), from_guest(10));
     EXPECT_FALSE(datagram_for(one.world(), 4000));
+  });
+}
+
+TEST(NetworksTest, AHostWithoutIpv6HasNetworks) {
+  in_new_host([] {
+    ManyNetworks one;
+    ASSERT_NO_FATAL_FAILURE(one.open(false));
+    ASSERT_NO_FATAL_FAILURE(one.add_one());
+    EXPECT_THAT(one.addresses(0), testing::IsSupersetOf({kGateway4, uplink4(0).inside.c_str()}));
+    for (const char* absent : {kGateway6, uplink6(0).inside.c_str()})
+      EXPECT_THAT(one.addresses(0), testing::Not(testing::Contains(absent)));
+    send(one.tap(0), from_guest(10));
+    EXPECT_TRUE(datagram_for(one.world(), 4000));
   });
 }
 

@@ -17,27 +17,28 @@ constexpr int kBacklog = 16;
 constexpr int kTlsGateBacklog = 128;
 
 // Runs in the namespace: the guest's side.
-Result<UniqueFd> wire_guest(const Links& links) {
+Result<UniqueFd> wire_guest(const Links& links, bool ipv6) {
   FB_TRY_ASSIGN(UniqueFd tap, open_tap(kTap));
   FB_TRY(links.set_mac(kTap, kGatewayMac));
   FB_TRY(links.add_address(kTap, {kGateway4, kGuestPrefix4}));
-  FB_TRY(links.add_address(kTap, {kGateway6, kGuestPrefix6}));
+  if (ipv6) FB_TRY(links.add_address(kTap, {kGateway6, kGuestPrefix6}));
   FB_TRY(links.set_up(kTap));
   FB_TRY(links.add_neighbour(kTap, kGuest4, kGuestMac));
-  FB_TRY(links.add_neighbour(kTap, kGuest6, kGuestMac));
+  if (ipv6) FB_TRY(links.add_neighbour(kTap, kGuest6, kGuestMac));
   return tap;
 }
 
 // Runs in the namespace: the world's side.
-Result<> wire_uplink(const Links& links, std::uint32_t slot) {
+Result<> wire_uplink(const Links& links, std::uint32_t slot, bool ipv6) {
   FB_TRY(links.set_up("lo"));
   FB_TRY(links.add_address(kUplink, {uplink4(slot).inside, 31}));
-  FB_TRY(links.add_address(kUplink, {uplink6(slot).inside, 127}));
+  if (ipv6) FB_TRY(links.add_address(kUplink, {uplink6(slot).inside, 127}));
   FB_TRY(links.set_up(kUplink));
   FB_TRY(links.add_default_route(uplink4(slot).host, kUplink));
-  // A host without IPv6 has no address on its end.
-  (void)links.add_default_route(uplink6(slot).host, kUplink);
   FB_TRY(sys::write_file("/proc/sys/net/ipv4/ip_forward", "1"));
+  if (!ipv6) return {};
+  // The host's end may have no address.
+  (void)links.add_default_route(uplink6(slot).host, kUplink);
   return sys::write_file("/proc/sys/net/ipv6/conf/all/forwarding", "1");
 }
 
@@ -74,23 +75,24 @@ Result<std::unique_ptr<Site>> Site::make(const std::string& pin, const std::stri
   FB_TRY_ASSIGN(UniqueFd netns, make_namespace(pin));
   // Rules before links: there is no moment in which something could pass.
   FB_TRY_ASSIGN(std::unique_ptr<Firewall> firewall, Firewall::open(netns.get(), clock));
-  FB_TRY(firewall->load_closed(likely, wiring()));
+  FB_TRY(firewall->load_closed(likely, wiring(host.ipv6())));
   FB_TRY_ASSIGN(const std::uint32_t slot, host.join(id, netns.get()));
   FB_TRY(in_namespace(netns.get(), [&]() -> Result<> {
     FB_TRY_ASSIGN(const Links links, Links::open());
-    FB_TRY(wire_uplink(links, slot));
-    FB_TRY_ASSIGN(tap, wire_guest(links));
+    FB_TRY(wire_uplink(links, slot, host.ipv6()));
+    FB_TRY_ASSIGN(tap, wire_guest(links, host.ipv6()));
     return {};
   }));
-  std::unique_ptr<Site> site(new Site(std::move(netns), std::move(firewall)));
+  std::unique_ptr<Site> site(new Site(std::move(netns), std::move(firewall), host.ipv6()));
   site->likely_ = std::move(likely);
   return site;
 }
 
-Result<std::unique_ptr<Site>> Site::find(const std::string& pin, const core::Clock& clock) {
+Result<std::unique_ptr<Site>> Site::find(const std::string& pin, const HostSide& host,
+                                         const core::Clock& clock) {
   FB_TRY_ASSIGN(UniqueFd netns, open_namespace(pin));
   FB_TRY_ASSIGN(std::unique_ptr<Firewall> firewall, Firewall::open(netns.get(), clock));
-  std::unique_ptr<Site> site(new Site(std::move(netns), std::move(firewall)));
+  std::unique_ptr<Site> site(new Site(std::move(netns), std::move(firewall), host.ipv6()));
   site->found_ = true;
   return site;
 }
@@ -99,7 +101,7 @@ Result<> Site::admit(const core::EgressStack& stack, const core::EgressPins& pin
                      const Counters& before) {
   const auto likely = std::exchange(likely_, std::nullopt);
   if (likely && *likely == stack && before == Counters{}) return firewall_->open_gate();
-  Wiring wired = wiring();
+  Wiring wired = wiring(ipv6_);
   wired.tls_gate = tls_gate_;
   if (std::exchange(found_, false) && firewall_->adopt(stack, wired)) return {};
   return firewall_->load(stack, wired, pins, before);
@@ -111,13 +113,18 @@ Result<> Site::remove(const std::string& pin, const std::string& id, HostSide& h
   return left;
 }
 
-Wiring Site::wiring() {
+std::vector<const char*> Site::gateways() const {
+  return ipv6_ ? std::vector{kGateway4, kGateway6} : std::vector{kGateway4};
+}
+
+Wiring Site::wiring(bool ipv6) {
   Wiring wiring;
   wiring.tap = kTap;
   wiring.uplink = kUplink;
   wiring.guest_mac = kGuestMac;
   wiring.guest4 = *core::parse_address(kGuest4);
   wiring.gateway4 = *core::parse_address(kGateway4);
+  if (!ipv6) return wiring;
   wiring.guest6 = core::parse_address(kGuest6);
   wiring.gateway6 = core::parse_address(kGateway6);
   return wiring;
@@ -125,7 +132,7 @@ Wiring Site::wiring() {
 
 Result<ResolverSockets> Site::resolver_sockets() const {
   ResolverSockets sockets;
-  for (const char* address : {kGateway4, kGateway6}) {
+  for (const char* address : gateways()) {
     FB_TRY_ASSIGN(UniqueFd udp, bound(netns_.get(), address, kDnsPort, SOCK_DGRAM));
     FB_TRY_ASSIGN(UniqueFd tcp, listening(netns_.get(), address, kDnsPort, kBacklog));
     sockets.udp.push_back(std::move(udp));
@@ -136,7 +143,7 @@ Result<ResolverSockets> Site::resolver_sockets() const {
 
 Result<std::vector<UniqueFd>> Site::tls_gate_sockets() {
   std::vector<UniqueFd> sockets;
-  for (const char* address : {kGateway4, kGateway6}) {
+  for (const char* address : gateways()) {
     FB_TRY_ASSIGN(UniqueFd fd, listening(netns_.get(), address, kTlsGatePort, kTlsGateBacklog));
     sockets.push_back(std::move(fd));
   }

@@ -26,7 +26,8 @@ class Site {
                                             HostSide& host, const core::Clock& clock,
                                             core::EgressStack likely, UniqueFd& tap);
   // One that an earlier server made.
-  static Result<std::unique_ptr<Site>> find(const std::string& pin, const core::Clock& clock);
+  static Result<std::unique_ptr<Site>> find(const std::string& pin, const HostSide& host,
+                                            const core::Clock& clock);
   // Also when only a part is there, or nothing.
   static Result<> remove(const std::string& pin, const std::string& id, HostSide& host);
 
@@ -35,7 +36,7 @@ class Site {
   Result<> admit(const core::EgressStack& stack, const core::EgressPins& pins,
                  const Counters& before);
   Firewall& firewall() { return *firewall_; }
-  static Wiring wiring();
+  static Wiring wiring(bool ipv6);
   // On port 53 of the gateway's addresses.
   Result<ResolverSockets> resolver_sockets() const;
   // The TLS gate's, on the gateway's addresses. Rules that are loaded from now on have room for
@@ -47,11 +48,13 @@ class Site {
   Result<NetfilterSockets> netfilter_sockets() const;
 
  private:
-  Site(UniqueFd netns, std::unique_ptr<Firewall> firewall)
-      : netns_(std::move(netns)), firewall_(std::move(firewall)) {}
+  Site(UniqueFd netns, std::unique_ptr<Firewall> firewall, bool ipv6)
+      : netns_(std::move(netns)), firewall_(std::move(firewall)), ipv6_(ipv6) {}
+  std::vector<const char*> gateways() const;
 
   UniqueFd netns_;
   std::unique_ptr<Firewall> firewall_;
+  const bool ipv6_;
   std::optional<core::EgressStack> likely_;  // while its rules wait behind the gate
   bool found_ = false;                       // an earlier server's, not yet taken over
   bool tls_gate_ = false;

@@ -53,6 +53,26 @@ TEST_P(TenantConformance, SetsLimits) {
   EXPECT_EQ(code_of(store().set_limits(core::TenantId("no"), limits)), Code::not_found);
 }
 
+TEST_P(TenantConformance, EgressPoliciesOfATenantAreLimited) {
+  const core::Tenant one = sample_tenant(1);
+  const core::Tenant other = sample_tenant(2);
+  ASSERT_DONE(store().create_tenant(one));
+  ASSERT_DONE(store().create_tenant(other));
+  core::EgressPolicy policy = core::internet_egress();
+  for (int i = 0; i < 100; ++i) {
+    policy.name = "p" + std::to_string(i);
+    ASSERT_DONE(store().put_egress_policy(one.id, policy));
+  }
+  ASSERT_DONE(store().put_egress_policy(one.id, policy));  // replaced
+  policy.name = "more";
+  const auto refused = store().put_egress_policy(one.id, policy);
+  EXPECT_EQ(code_of(refused), Code::exhausted);
+  EXPECT_THAT(refused.error().message, HasSubstr("remove one"));
+  ASSERT_DONE(store().put_egress_policy(other.id, policy));
+  ASSERT_DONE(store().remove_egress_policy(one.id, "p7"));
+  ASSERT_DONE(store().put_egress_policy(one.id, policy));
+}
+
 TEST_P(TenantConformance, KeepsKeysOfEachTenant) {
   const auto a = sample_tenant(1);
   const auto b = sample_tenant(2);

@@ -392,5 +392,20 @@ TEST(BuildAndServer, ABuildWaitsUntilTheHostHasMemoryForIt) {
                               Not(HasSubstr("[2/2]"))));
 }
 
+// The server of these cases has none.
+TEST_F(Build, ARunThatAsksForANetworkWhereThereIsNoneIsRefusedWithTheRepair) {
+  const Context context("FROM debian:bookworm\nRUN true\n");
+  ASSERT_EQ(build("unconnected", context).status, 0);
+  const Answer refused =
+      server->call("POST", "/v1/microvms",
+                   json::object{{"image", "unconnected"}, {"egress", "INTERNET_EGRESS"}});
+  EXPECT_EQ(refused.status, 503) << refused.text;
+  EXPECT_THAT(refused.text, testing::HasSubstr("firebreak doctor says why"));
+  const Answer made = server->call("POST", "/v1/microvms", json::object{{"image", "unconnected"}});
+  ASSERT_EQ(made.status, 201) << made.text;
+  EXPECT_EQ(made.text_of("egress"), "NO_EGRESS");
+  server->call("DELETE", "/v1/microvms/" + made.text_of("id"));
+}
+
 }  // namespace
 }  // namespace firebreak::testing_support

@@ -5,6 +5,8 @@ namespace firebreak::store {
 
 namespace {
 
+constexpr std::int64_t kMaxEgressPolicies = 100;  // of a tenant
+
 Result<core::Tenant> read_tenant(Statement& row) {
   core::Tenant tenant;
   tenant.id = row.id<core::TenantId>();
@@ -72,11 +74,20 @@ Result<> SqliteStore::set_egress(const core::TenantId& id, const core::EgressSet
 
 Result<> SqliteStore::put_egress_policy(const core::TenantId& tenant,
                                         const core::EgressPolicy& policy) {
-  return require_added(
-      db_->run("INSERT INTO egress_policies (tenant, name, policy) VALUES (?, ?, ?) "
-               "ON CONFLICT (tenant, name) DO UPDATE SET policy = excluded.policy",
-               tenant, policy.name, core::to_json(policy)),
-      "egress policy " + policy.name);
+  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_));
+  FB_TRY_ASSIGN(const std::int64_t others,
+                db_->number("SELECT count(*) FROM egress_policies WHERE tenant = ? AND name <> ?",
+                            tenant, policy.name));
+  if (others >= kMaxEgressPolicies) {
+    return fail(Code::exhausted, "a tenant has at most " + std::to_string(kMaxEgressPolicies) +
+                                     " egress policies; remove one first");
+  }
+  FB_TRY(
+      require_added(db_->run("INSERT INTO egress_policies (tenant, name, policy) VALUES (?, ?, ?) "
+                             "ON CONFLICT (tenant, name) DO UPDATE SET policy = excluded.policy",
+                             tenant, policy.name, core::to_json(policy)),
+                    "egress policy " + policy.name));
+  return transaction.commit();
 }
 
 Result<std::optional<core::EgressPolicy>> SqliteStore::find_egress_policy(

@@ -49,7 +49,7 @@ const zip = (files) => {
   rmSync(dir, { recursive: true });
   return bytes;
 };
-const upload = (key, files) => s3.send(new PutObjectCommand({ Bucket: 'artifacts', Key: key, Body: zip(files) }));
+const upload = (key, files, to = s3) => to.send(new PutObjectCommand({ Bucket: 'artifacts', Key: key, Body: zip(files) }));
 const settled = (name, by = client) => until(async () => {
   const image = await send('GetMicrovmImage', { imageIdentifier: name }, by);
   return !['CREATING', 'UPDATING'].includes(image.state) && image;
@@ -65,6 +65,12 @@ const call = (endpoint, token, path, body) => new Promise((resolve, reject) => {
   sent.once('error', reject);
   sent.end(JSON.stringify(body));
 });
+const tokenFor = async ({ microvmId }, by = client) => {
+  const { authToken } = await send('CreateMicrovmAuthToken', {
+    microvmIdentifier: microvmId, expirationInMinutes: 5, allowedPorts: [{ port: 8080 }],
+  }, by);
+  return authToken['X-aws-proxy-auth'];
+};
 
 const dockerfile = `FROM python:3.11-slim
 RUN apt-get update && apt-get install -y --no-install-recommends python3-flask && rm -rf /var/lib/apt/lists/*
@@ -73,11 +79,12 @@ COPY executor.py .
 EXPOSE 8080
 CMD ["python3", "executor.py"]
 `;
-const executor = `import os, subprocess
+const executor = `import contextlib, io, os, subprocess
 from flask import Flask, jsonify, request
 app = Flask(__name__)
 hooks = "/aws/lambda-microvms/runtime/v1"
 seen = []
+kept = {}
 
 @app.route(hooks + "/ready", methods=["POST"])
 def ready():
@@ -93,8 +100,20 @@ def execute():
     done = subprocess.run(["python3", "-c", request.json["code"]], capture_output=True, text=True)
     return jsonify({"stdout": done.stdout, "exit_code": done.returncode, "payload": seen[0]["runHookPayload"], "mode": os.environ["MODE"]})
 
+@app.route("/session", methods=["POST"])
+def session():
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(request.json["code"], kept)
+    return jsonify({"stdout": out.getvalue()})
+
 app.run(host="0.0.0.0", port=8080)
 `;
+const hooks = {
+  port: 8080,
+  microvmImageHooks: { ready: 'ENABLED', readyTimeoutInSeconds: 300 },
+  microvmHooks: { run: 'ENABLED', runTimeoutInSeconds: 30 },
+};
 
 test('an application from a zip in S3 is built, run and called', async () => {
   await upload('code.zip', { Dockerfile: dockerfile, 'executor.py': executor });
@@ -102,11 +121,7 @@ test('an application from a zip in S3 is built, run and called', async () => {
     name: 'sandbox', ...base, codeArtifact: { uri: 's3://artifacts/code.zip' },
     resources: [{ minimumMemoryInMiB: 512 }], environmentVariables: { MODE: 'sandbox' }, tags: { team: 'agents' },
     description: 'runs code', logging: { cloudWatch: { logGroup: 'builds' } }, additionalOsCapabilities: [], cpuConfigurations: [{ architecture: 'X86_64' }],
-    hooks: {
-      port: 8080,
-      microvmImageHooks: { ready: 'ENABLED', readyTimeoutInSeconds: 300 },
-      microvmHooks: { run: 'ENABLED', runTimeoutInSeconds: 30 },
-    },
+    hooks,
   });
   assert.equal(made.state, 'CREATING');
   assert.equal(made.imageVersion, '1.0');
@@ -135,10 +150,7 @@ test('an application from a zip in S3 is built, run and called', async () => {
 
   const microvm = await send('RunMicrovm', { imageIdentifier: 'sandbox', runHookPayload: 'for this one' });
   await until(async () => (await send('GetMicrovm', { microvmIdentifier: microvm.microvmId })).state === 'RUNNING');
-  const { authToken } = await send('CreateMicrovmAuthToken', {
-    microvmIdentifier: microvm.microvmId, expirationInMinutes: 5, allowedPorts: [{ port: 8080 }],
-  });
-  const token = authToken['X-aws-proxy-auth'] ?? Object.values(authToken)[0];
+  const token = await tokenFor(microvm);
   const answer = await call(microvm.endpoint, token, '/execute', { code: 'print(6 * 7)' });
   assert.equal(answer.status, 200, answer.text);
   assert.deepEqual(JSON.parse(answer.text), { stdout: '42\n', exit_code: 0, payload: 'for this one', mode: 'sandbox' });
@@ -147,6 +159,42 @@ test('an application from a zip in S3 is built, run and called', async () => {
   assert.deepEqual(JSON.parse(told.text).stdout.trim().split('\n'), ['eu-local-1', 'sandbox', image.imageArn, '1.0'], told.text);
   await send('TerminateMicrovm', { microvmIdentifier: microvm.microvmId });
 }, { timeout: 900_000 });
+
+// From the zip to the end, as a tenant does it; the idle time is the shortest that AWS allows.
+const walk = async (by, to, secret) => {
+  await upload('walk.zip', { Dockerfile: dockerfile, 'executor.py': executor }, to);
+  await send('CreateMicrovmImage', {
+    name: 'walk', ...base, codeArtifact: { uri: 's3://artifacts/walk.zip' }, resources: [{ minimumMemoryInMiB: 512 }], hooks,
+    environmentVariables: { MODE: 'walk' },
+  }, by);
+  assert.equal((await settled('walk', by)).state, 'CREATED');
+  const microvm = await send('RunMicrovm', {
+    imageIdentifier: 'walk', idlePolicy: { maxIdleDurationSeconds: 60, suspendedDurationSeconds: 3600, autoResumeEnabled: true },
+  }, by);
+  const state = async () => (await send('GetMicrovm', { microvmIdentifier: microvm.microvmId }, by)).state;
+  await until(async () => await state() === 'RUNNING');
+  const token = await tokenFor(microvm, by);
+  const session = async (code) => {
+    const answer = await call(microvm.endpoint, token, '/session', { code });
+    assert.equal(answer.status, 200, answer.text);
+    return JSON.parse(answer.text).stdout;
+  };
+  assert.equal(await session(`secret = ${JSON.stringify(secret)}; calls = 1`), '');
+  assert.equal(await session('calls += 1; print(secret, calls)'), `${secret} 2\n`);
+  await until(async () => await state() === 'SUSPENDED', 300_000);
+  assert.equal(await session('calls += 1; print(secret, calls)'), `${secret} 3\n`);
+  assert.equal(await state(), 'RUNNING');
+  await send('TerminateMicrovm', { microvmIdentifier: microvm.microvmId }, by);
+  await until(async () => await state() === 'TERMINATED');
+};
+
+test('two tenants walk the whole way at the same time, each with a state of its own that outlives a sleep', async () => {
+  const { credentials } = await server.tenant('second');
+  const theirs = server.config({ credentials });
+  const theirS3 = new S3Client({ ...theirs, forcePathStyle: true });
+  await theirS3.send(new CreateBucketCommand({ Bucket: 'artifacts' }));
+  await Promise.all([walk(client, s3, 'the first'), walk(new sdk.LambdaMicrovmsClient(theirs), theirS3, 'the second')]);
+}, { timeout: 1_200_000 });
 
 test('an update makes the next version, and a failed one leaves the older to be run', async () => {
   const quick = 'FROM debian:bookworm\nRUN echo one > /made\n';
