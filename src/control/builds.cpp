@@ -9,7 +9,6 @@
 #include "image/base_mirrors.h"
 #include "image/image_config_json.h"
 #include "wire/crypto.h"
-#include "wire/dockerfile.h"
 
 namespace firebreak::control {
 namespace {
@@ -18,7 +17,8 @@ using core::BuildState;
 using core::VersionState;
 
 constexpr std::size_t kMaxStepText = 1000;
-constexpr auto kPlanTime = std::chrono::seconds(60);
+// Other tenants' turns to plan included.
+constexpr auto kOrderTime = std::chrono::minutes(10);
 
 std::uint64_t allocated(const std::string& path) {
   struct stat st{};
@@ -114,6 +114,7 @@ Builds::Builds(Services& services, Images& images, Egress& egress, Capacity& cap
       pool_(pool),
       config_(std::move(config)),
       bases_(services, pool, config_.bases),
+      planner_(services.executor, bases_),
       log_(services.executor, config_.directory),
       slots_(services.executor, config_.parallel) {
   (void)sys::mkdirs(config_.directory, 0700);
@@ -159,43 +160,12 @@ net::Task<Result<>> Builds::prune_bases() {
 
 // ------------------------------------------------------------------------------------------ order
 
-net::Task<Result<Builds::Plan>> Builds::plan(const core::TenantId& tenant,
-                                             const BuildRequest& request,
-                                             BuildRequest::Context context,
-                                             std::optional<RegistryAccess> registry,
-                                             Deadline deadline) {
-  Plan out{.context = std::move(context)};
-  FB_CO_TRY_ASSIGN(const std::string text, image::read_dockerfile(*out.context, request.file));
-  FB_CO_TRY_ASSIGN(out.ignore, image::read_ignore_rules(*out.context, request.file));
-  FB_CO_TRY(image::check_links(*out.context, out.ignore));
-  FB_CO_TRY_ASSIGN(const wire::Dockerfile file, wire::parse_dockerfile(text, request.file));
-  const image::PlanOptions options{
-      .args = request.args, .target = request.target, .file_name = request.file};
-  image::BaseImages known;
-  std::vector<std::string> notes;
-  for (;;) {
-    FB_CO_TRY_ASSIGN(out.plan, image::plan_build(file, options, known));
-    if (out.plan.missing.empty()) break;
-    for (const std::string& name : out.plan.missing) {
-      BaseQuery query{.tenant = tenant, .name = name, .context = out.context, .registry = registry};
-      FB_CO_TRY_ASSIGN(image::FoundBase base,
-                       co_await bases_.find(std::move(query), notes, deadline));
-      known[name] = base.image;
-      out.bases[name] = std::move(base);
-    }
-  }
-  out.plan.notes.insert(out.plan.notes.end(), notes.begin(), notes.end());
-  // What COPY takes from the context is looked for now: a name that is wrong costs no machine.
-  for (const image::PlannedStage& stage : out.plan.stages) {
-    for (const image::BuildStep& step : stage.steps) {
-      const auto* copy = std::get_if<image::CopyStep>(&step.action);
-      if (copy == nullptr || copy->from.kind != image::FileSource::Kind::context) continue;
-      auto found = image::select_sources(*out.context, out.ignore, {copy->sources, copy->excludes},
-                                         Deadline::in(kPlanTime));
-      if (!found) co_return fail(found.error(), request.file + ":" + std::to_string(step.at.line));
-    }
-  }
-  co_return out;
+PlanOrder Builds::plan_order(const core::TenantId& tenant, const BuildRequest& request,
+                             BuildRequest::Context context) const {
+  return {.tenant = tenant,
+          .context = std::move(context),
+          .options = {.args = request.args, .target = request.target, .file_name = request.file},
+          .registry = {}};
 }
 
 net::Task<Result<NewVersion>> Builds::order(core::Tenant tenant, BuildRequest request) {
@@ -215,8 +185,8 @@ net::Task<Result<NewVersion>> Builds::order(core::Tenant tenant, BuildRequest re
   FB_CO_TRY(co_await egress_.check_choice(tenant.id, active->egress));
   if (!request.egress.empty()) FB_CO_TRY(co_await egress_.find(tenant.id, request.egress));
   if (request.context)
-    FB_CO_TRY(
-        co_await plan(tenant.id, request, request.context, std::nullopt, Deadline::in(kPlanTime)));
+    FB_CO_TRY(co_await planner_.plan(plan_order(tenant.id, request, request.context),
+                                     Deadline::in(kOrderTime)));
 
   json::object config;
   if (!request.lambda.empty()) config["lambda"] = json::parse(request.lambda);
@@ -329,14 +299,14 @@ net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline
     say(*active, "getting the build context");
     FB_CO_TRY_ASSIGN(context, co_await request.fetch(deadline));
   }
-  RegistryAccess registry{.tools = active->tools,
-                          .log = [this, active](const std::string& line) { say(*active, line); }};
-  FB_CO_TRY_ASSIGN(Plan plan, co_await this->plan(active->tenant.id, request, context,
-                                                  std::move(registry), deadline));
+  PlanOrder order = plan_order(active->tenant.id, request, std::move(context));
+  order.registry = {.tools = active->tools,
+                    .log = [this, active](const std::string& line) { say(*active, line); }};
+  FB_CO_TRY_ASSIGN(PlannedBuild plan, co_await planner_.plan(std::move(order), deadline));
   const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
       services_.clock.now().time_since_epoch());
   image::Builder builder(
-      services_.engine, cache_, mounts_, pool_,
+      services_.engine, cache_, mounts_, pool_, planner_.threads(),
       {.owner = active->tenant.id.str(),
        .context = std::move(plan.context),
        .ignore = std::move(plan.ignore),

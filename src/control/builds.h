@@ -8,8 +8,8 @@
 #include <set>
 #include <string>
 
-#include "control/base_finder.h"
 #include "control/build_log.h"
+#include "control/build_planner.h"
 #include "control/capacity.h"
 #include "control/egress.h"
 #include "control/images.h"
@@ -100,16 +100,8 @@ class Builds {
   };
   using ActivePtr = std::shared_ptr<Active>;
 
-  struct Plan {
-    BuildRequest::Context context;
-    wire::IgnoreRules ignore;
-    image::BuildPlan plan;
-    std::map<std::string, image::FoundBase> bases;
-  };
-  // Without `registry` nobody outside is asked, and images of registries are taken for empty.
-  net::Task<Result<Plan>> plan(const core::TenantId& tenant, const BuildRequest& request,
-                               BuildRequest::Context context,
-                               std::optional<RegistryAccess> registry, Deadline deadline);
+  PlanOrder plan_order(const core::TenantId& tenant, const BuildRequest& request,
+                       BuildRequest::Context context) const;
   net::Task<Result<>> prune_bases();
   net::Task<void> run(ActivePtr active);
   // The limits of the caches, for whom they are, or nothing of a tenant that is gone.
@@ -137,6 +129,7 @@ class Builds {
   net::asio::thread_pool& pool_;
   BuildsConfig config_;
   BaseFinder bases_;
+  BuildPlanner planner_;
   BuildLog log_;
   net::Semaphore slots_;
   std::map<core::BuildId, ActivePtr> active_;

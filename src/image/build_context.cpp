@@ -233,9 +233,14 @@ Result<wire::IgnoreRules> read_ignore_rules(const BuildContext& context, const s
   return wire::IgnoreRules();
 }
 
-Result<> check_links(const BuildContext& context, const wire::IgnoreRules& ignore) {
+Result<> check_links(const BuildContext& context, const wire::IgnoreRules& ignore,
+                     Deadline deadline) {
   for (const auto& [path, entry] : context.entries()) {
     if (entry.type != ContextEntry::Type::symlink) continue;
+    if (deadline.passed())
+      return fail(Code::timeout,
+                  "looking at the links of the context took too long; use fewer patterns in "
+                  ".dockerignore");
     const std::string_view parent = parent_of(path);
     const std::string target =
         wire::clean_path(parent.empty() ? entry.target : std::string(parent) + "/" + entry.target);

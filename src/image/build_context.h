@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/deadline.h"
 #include "base/fd.h"
 #include "base/result.h"
 #include "machine/hash.h"
@@ -95,8 +96,10 @@ class ContextWriter {
 Result<std::string> read_dockerfile(const BuildContext& context, const std::string& name);
 // NAME.dockerignore, or .dockerignore, or no rules.
 Result<wire::IgnoreRules> read_ignore_rules(const BuildContext& context, const std::string& name);
-// Refuses symlinks that lead out of the context, unless the rules leave them out.
-Result<> check_links(const BuildContext& context, const wire::IgnoreRules& ignore);
+// Refuses symlinks that lead out of the context, unless the rules leave them out. Many rules on
+// many links take long, hence the deadline.
+Result<> check_links(const BuildContext& context, const wire::IgnoreRules& ignore,
+                     Deadline deadline);
 
 // A path for a message: printable, bounded, in quotes.
 std::string quoted_path(std::string_view path);

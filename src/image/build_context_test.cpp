@@ -247,7 +247,8 @@ TEST(BuildContext, RefusesLinksThatLeadOut) {
   const auto said = [](const std::vector<Item>& items, const std::string& rules = "") {
     const auto context = upload(tar(items));
     EXPECT_TRUE(context);
-    const auto checked = check_links(**context, *wire::IgnoreRules::parse(rules));
+    const auto checked = check_links(**context, *wire::IgnoreRules::parse(rules),
+                                     Deadline::in(std::chrono::minutes(1)));
     return checked ? "accepted" : checked.error().message;
   };
   EXPECT_EQ(said({link("a", "b"), link("d/a", "../b"), link("d/e/a", "../../x")}), "accepted");
@@ -256,6 +257,23 @@ TEST(BuildContext, RefusesLinksThatLeadOut) {
   EXPECT_THAT(said({link("d/a", "../../b")}), HasSubstr("'d/a'"));
   EXPECT_THAT(said({link("d/a", "x/../../../b")}), HasSubstr("leads out"));
   EXPECT_EQ(said({link("venv/python", "/usr/bin/python3")}, "venv"), "accepted");
+}
+
+TEST(BuildContext, ManyRulesOnManyLinksEndInTime) {
+  // Hours of work: every rule looks at every character of every path, and none decides early.
+  std::vector<Item> items;
+  const std::string deep = "d/" + std::string(200, 'a') + "/";
+  for (int i = 0; i < 20'000; ++i) items.push_back(link(deep + std::to_string(i), "/out"));
+  std::string rules;
+  for (int i = 0; i < 999; ++i) rules += "**/*a*a*a*a*a*a*" + std::to_string(i) + "x\n";
+  rules += "d\n";
+  const auto context = upload(tar(items), {}, 1 << 20);
+  ASSERT_TRUE(context) << context.error().message;
+  const auto checked = check_links(**context, *wire::IgnoreRules::parse(rules),
+                                   Deadline::in(std::chrono::milliseconds(100)));
+  ASSERT_FALSE(checked);
+  EXPECT_EQ(checked.error().code, Code::timeout);
+  EXPECT_THAT(checked.error().message, HasSubstr("took too long"));
 }
 
 }  // namespace

@@ -114,7 +114,7 @@ net::Task<Result<Builder::Stage>> Builder::run_stage(std::size_t index, Deadline
 net::Task<Result<>> Builder::run_step(const BuildStep& step, Stage& stage, Deadline deadline) {
   const auto began = Clock::now();
   say("[" + std::to_string(++step_) + "/" + std::to_string(steps_) + "] " + first_line(step.text));
-  FB_CO_TRY_ASSIGN(StepInput input, input_of(step, deadline));
+  FB_CO_TRY_ASSIGN(StepInput input, co_await input_of(step, deadline));
   const std::string key = layer_key(stage.key, step_inputs(step), input.content);
   // A machine that runs has its own layers below: only it can go on.
   if (order_.use_cache && !machine_) {
@@ -164,36 +164,42 @@ Result<std::string> Builder::key_of(const FileSource& source) const {
   return std::string();
 }
 
-Result<Builder::StepInput> Builder::input_of(const BuildStep& step, Deadline deadline) const {
+net::Task<Result<>> Builder::choose(CopyQuery query, StepInput& input, Deadline deadline) {
+  const Clock::time_point began = Clock::now();
+  const Deadline until = deadline.earlier(Deadline::in(choosing_left_));
+  auto work = [&] { return select_sources(*order_.context, order_.ignore, query, until); };
+  FB_CO_TRY_ASSIGN(CopySelection selection, co_await net::run_blocking(choosing_, work));
+  choosing_left_ -= Clock::now() - began;
+  input.content += selection.digest + "\n";
+  input.selected.push_back(std::move(selection));
+  co_return Result<>();
+}
+
+net::Task<Result<Builder::StepInput>> Builder::input_of(const BuildStep& step, Deadline deadline) {
   StepInput input;
-  const auto select = [&](const CopyQuery& query) -> Result<> {
-    FB_TRY_ASSIGN(CopySelection selection,
-                  select_sources(*order_.context, order_.ignore, query, deadline));
-    input.content += selection.digest + "\n";
-    input.selected.push_back(std::move(selection));
-    return {};
-  };
   if (const auto* copy = std::get_if<CopyStep>(&step.action)) {
     if (copy->from.kind == FileSource::Kind::context) {
-      FB_TRY(
-          select({.sources = copy->sources, .excludes = copy->excludes, .in_order = copy->unpack}));
+      CopyQuery query{
+          .sources = copy->sources, .excludes = copy->excludes, .in_order = copy->unpack};
+      FB_CO_TRY(co_await choose(std::move(query), input, deadline));
     } else {
-      FB_TRY_ASSIGN(input.content, key_of(copy->from));
+      FB_CO_TRY_ASSIGN(input.content, key_of(copy->from));
     }
   } else if (const auto* run = std::get_if<RunStep>(&step.action)) {
     for (const RunMount& mount : run->mounts) {
       const bool bind = mount.mount.type == wire::Mount::Type::bind;
       if (bind && mount.source.kind == FileSource::Kind::context) {
-        FB_TRY(select(
-            {.sources = {mount.mount.source.empty() ? "." : mount.mount.source}, .excludes = {}}));
+        CopyQuery query{.sources = {mount.mount.source.empty() ? "." : mount.mount.source},
+                        .excludes = {}};
+        FB_CO_TRY(co_await choose(std::move(query), input, deadline));
         continue;
       }
-      FB_TRY_ASSIGN(const std::string key, key_of(mount.source));
+      FB_CO_TRY_ASSIGN(const std::string key, key_of(mount.source));
       input.content += key + "\n";
       input.selected.emplace_back();
     }
   }
-  return input;
+  co_return input;
 }
 
 // ------------------------------------------------------------------------------------- machines

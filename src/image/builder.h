@@ -3,6 +3,7 @@
 // one executor.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -54,13 +55,14 @@ struct BuiltDisk {
 
 class Builder {
  public:
-  // `pool` does what blocks.
+  // `pool` does what blocks; `choosing` what takes as long as the context makes it.
   Builder(machine::Engine& engine, LayerCache& cache, CacheMounts& mounts,
-          net::asio::thread_pool& pool, BuildOrder order)
+          net::asio::thread_pool& pool, net::asio::thread_pool& choosing, BuildOrder order)
       : engine_(engine),
         cache_(cache),
         mounts_(mounts),
         pool_(pool),
+        choosing_(choosing),
         hold_(cache),
         order_(std::move(order)) {}
   Builder(const Builder&) = delete;
@@ -72,6 +74,9 @@ class Builder {
   net::Task<Result<BuiltDisk>> run(Deadline deadline);
 
  private:
+  // For choosing files of the context, in all steps.
+  static constexpr std::chrono::seconds kChoosing{120};
+
   struct Stage {
     DiskChain disk;
     std::string key;
@@ -86,7 +91,9 @@ class Builder {
   net::Task<Result<BuiltDisk>> run_stages(Deadline deadline);
   net::Task<Result<Stage>> run_stage(std::size_t index, Deadline deadline);
   net::Task<Result<>> run_step(const BuildStep& step, Stage& stage, Deadline deadline);
-  Result<StepInput> input_of(const BuildStep& step, Deadline deadline) const;
+  net::Task<Result<StepInput>> input_of(const BuildStep& step, Deadline deadline);
+  // Which files of the context it takes.
+  net::Task<Result<>> choose(CopyQuery query, StepInput& input, Deadline deadline);
   Result<std::string> key_of(const FileSource& source) const;
 
   net::Task<Result<>> act(BuildMachine& machine, const RunStep& run, const StepInput& input,
@@ -142,6 +149,8 @@ class Builder {
   LayerCache& cache_;
   CacheMounts& mounts_;
   net::asio::thread_pool& pool_;
+  net::asio::thread_pool& choosing_;
+  std::chrono::nanoseconds choosing_left_ = kChoosing;
   LayerCache::Hold hold_;
   BuildOrder order_;
   std::vector<Stage> done_;  // as the plan's stages

@@ -32,7 +32,9 @@ class Selector {
                   wire::PathPattern::parse(path, wire::PathPattern::Stars::within_name));
     for (const auto& [other, entry] : context_.entries()) {
       FB_TRY(in_time());
-      if (pattern.matches(other) && visible(other, entry)) FB_TRY(add_one(other, other));
+      if (!pattern.matches(other)) continue;
+      FB_TRY_ASSIGN(const bool seen, visible(other, entry));
+      if (seen) FB_TRY(add_one(other, other));
     }
     return {};
   }
@@ -72,16 +74,19 @@ class Selector {
   }
 
   // Not left out by .dockerignore, or a directory of which something may not be.
-  bool visible(const std::string& path, const ContextEntry& entry) const {
+  Result<bool> visible(const std::string& path, const ContextEntry& entry) const {
     if (!ignore_.excludes(path)) return true;
-    return entry.type == Type::dir && ignore_.has_exceptions() && holds_visible(path);
+    if (entry.type != Type::dir || !ignore_.has_exceptions()) return false;
+    return holds_visible(path);
   }
 
-  bool holds_visible(const std::string& dir) const {
+  Result<bool> holds_visible(const std::string& dir) const {
     const std::string prefix = dir + "/";
     for (auto at = context_.entries().lower_bound(prefix);
-         at != context_.entries().end() && at->first.starts_with(prefix); ++at)
+         at != context_.entries().end() && at->first.starts_with(prefix); ++at) {
+      FB_TRY(in_time());
       if (at->second.type != Type::dir && !ignore_.excludes(at->first)) return true;
+    }
     return false;
   }
 
@@ -126,7 +131,8 @@ class Selector {
     FB_TRY_ASSIGN(const std::string real, follow(path, source));
     if (real.empty()) return add_tree("");
     const ContextEntry* entry = context_.find(real);
-    if (!visible(real, *entry))
+    FB_TRY_ASSIGN(const bool seen, visible(real, *entry));
+    if (!seen)
       return fail(Code::not_found,
                   quoted_path(source) + " is in the context, but .dockerignore leaves it out");
     if (entry->type == Type::dir) return add_tree(real);

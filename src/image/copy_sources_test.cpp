@@ -173,6 +173,12 @@ TEST_F(CopySources, HasADeadline) {
       select_sources(*context_, {}, {.sources = {"."}}, Deadline::in(std::chrono::nanoseconds(0)));
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, Code::timeout);
+  // Also while it looks whether an exception keeps something of a directory.
+  const auto inside =
+      select_sources(*context_, *wire::IgnoreRules::parse("lib\n!lib/none"), {.sources = {"lib"}},
+                     Deadline::in(std::chrono::nanoseconds(0)));
+  ASSERT_FALSE(inside);
+  EXPECT_EQ(inside.error().code, Code::timeout);
 }
 
 }  // namespace

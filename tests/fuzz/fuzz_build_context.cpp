@@ -60,7 +60,7 @@ void check_upload(std::string_view bytes) {
   (void)read_dockerfile(**context, "Dockerfile");
   const auto ignore = read_ignore_rules(**context, "Dockerfile");
   if (!ignore) return;
-  (void)check_links(**context, *ignore);
+  (void)check_links(**context, *ignore, Deadline::in(std::chrono::minutes(1)));
   for (const char* source : {".", "*", "a", "*/*"}) {
     const auto selection = select_sources(**context, *ignore, {.sources = {source}},
                                           Deadline::in(std::chrono::minutes(1)));

@@ -1,4 +1,5 @@
 // Images built from Dockerfiles, through the command line and a real server, in real machines.
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -275,6 +276,33 @@ TEST_F(Build, WhatIsWrongIsRefusedBeforeAnyMachine) {
   }
   EXPECT_THAT(server->cli({"image", "show", "wrong"}).err, HasSubstr("there is no image"));
   EXPECT_EQ(machines(), 0U);
+}
+
+TEST_F(Build, AContextThatIsHardToLookAtStopsNobodyElse) {
+  // Links that only the last of many rules leaves out.
+  const Context context("FROM firebreak/debian:12\nCOPY missing /\n");
+  const std::string deep = context.path() + "/d/" + std::string(200, 'a');
+  fs::create_directories(deep);
+  for (int i = 0; i < 1000; ++i) fs::create_symlink("/out", deep + "/" + std::to_string(i));
+  std::string rules;
+  for (int i = 0; i < 999; ++i) rules += "**/*a*a*a*a*a*a*" + std::to_string(i) + "x\n";
+  context.put(".dockerignore", rules + "d\n");
+  using Clock = std::chrono::steady_clock;
+  std::atomic<bool> done = false;
+  const auto began = Clock::now();
+  std::thread upload([&] {
+    EXPECT_NE(build("hard", context).status, 0);
+    done = true;
+  });
+  Clock::duration longest{};
+  while (!done) {
+    const auto asked = Clock::now();
+    EXPECT_EQ(server->call("GET", "/v1/images").status, 200);
+    longest = std::max(longest, Clock::now() - asked);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  upload.join();
+  EXPECT_LT(longest, (Clock::now() - began) / 2);
 }
 
 TEST_F(Build, AFailureSaysWhatAndLeavesNothing) {
