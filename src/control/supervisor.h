@@ -87,6 +87,10 @@ class Supervisor {
   // suspended and its policy says that only an explicit resume wakes it, or when it has ended.
   net::Task<Result<Lease>> acquire(core::TenantId tenant, core::MicrovmId id, Deadline deadline);
 
+  // Puts right one whose machine is not what its state says: one that runs without a process is
+  // ended, what runs beside a saved state as well. True: it was, or is well.
+  net::Task<bool> settle(core::MicrovmId id);
+
   // Why it is awake, and when what happens next.
   struct Outlook {
     std::string awake_because;
