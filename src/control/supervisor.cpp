@@ -106,7 +106,7 @@ net::Task<void> Supervisor::stop(Deadline deadline) {
   while (background_ > 0 && !deadline.passed()) {
     (void)co_await pause.wait(Deadline::in(std::chrono::milliseconds(20)));
   }
-  co_await save_meters();
+  co_await save_meters({});
 }
 
 // ------------------------------------------------------------------------------------------ launch

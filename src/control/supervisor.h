@@ -98,8 +98,8 @@ class Supervisor {
   };
   std::optional<Outlook> outlook(const core::MicrovmId& id) const;
 
-  // Brings the stored meters up to this moment.
-  net::Task<Result<>> account_now();
+  // Brings the stored meters of a tenant up to this moment, or to less than a second ago.
+  net::Task<void> account_now(core::TenantId tenant);
 
   Egress& egress() { return lifecycle_.egress(); }
   Roles& roles() { return lifecycle_.roles(); }
@@ -125,7 +125,7 @@ class Supervisor {
   net::Task<void> act(LivePtr vm, core::Due due);
   net::Task<bool> guest_works(LivePtr vm);
   void sample(LiveMicrovm& vm, core::Time now);
-  net::Task<void> save_meters();
+  net::Task<void> save_meters(std::optional<core::TenantId> tenant);  // unset: all
   void note_states();
   void spawn(net::Task<void> task);
 
@@ -135,6 +135,7 @@ class Supervisor {
   WarmPool pool_;
   Capacity capacity_;
   std::map<core::TenantId, core::TokenBucket> launch_rates_;
+  std::map<core::TenantId, core::Time> accounted_;
   bool stopping_ = false;
   int background_ = 0;  // tasks that run by themselves
 };
