@@ -57,10 +57,11 @@ Result<json::object> check_alone(const std::string& data_dir, bool repair) {
   net::asio::thread_pool pool(2);
   FB_TRY_ASSIGN(auto engine, machine::QemuEngine::create(config, io.get_executor(), pool));
   Result<control::CheckReport> report = fail(Code::internal, "the check did not run");
-  net::asio::co_spawn(io, control::check_host({db, *engine, data_dir, nullptr}, repair),
-                      [&report](std::exception_ptr error, Result<control::CheckReport> result) {
-                        if (!error) report = std::move(result);
-                      });
+  net::asio::co_spawn(
+      io, control::check_host(control::host_context(db, *engine, data_dir, std::nullopt), repair),
+      [&report](std::exception_ptr error, Result<control::CheckReport> result) {
+        if (!error) report = std::move(result);
+      });
   io.run();
   if (!report) return std::unexpected(report.error());
   return control::to_json(*report);

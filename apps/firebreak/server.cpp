@@ -218,12 +218,17 @@ class Server {
   }
 
   Task<Result<control::CheckReport>> check(bool repair) {
-    control::CheckContext context{*db_, *engine_, config_.data_dir, [this] {
-                                    auto ids = supervisor_->pool().ids();
-                                    const auto& building = images_->building();
-                                    ids.insert(building.begin(), building.end());
-                                    return ids;
-                                  }};
+    control::RunningServer server{
+        .machines =
+            [this] {
+              auto ids = supervisor_->pool().ids();
+              const auto& building = images_->building();
+              ids.insert(building.begin(), building.end());
+              return ids;
+            },
+        .settle = [this](std::string id) { return supervisor_->settle(core::MicrovmId(id)); }};
+    control::CheckContext context =
+        control::host_context(*db_, *engine_, config_.data_dir, std::move(server));
     return control::check_host(std::move(context), repair);
   }
 

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+
+#include <sys/mount.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "egress/networks.h"
@@ -11,6 +15,11 @@ namespace firebreak::control {
 namespace {
 
 using core::MicrovmState;
+
+// What a machine's directory does not have while it runs, and while it is suspended.
+constexpr std::string_view kStrangeAwake = " saved.new forked resuming ";
+constexpr std::string_view kStrangeAsleep =
+    " saved.new forked resuming qmp.sock ctl.sock data.sock ";
 
 class Comparison {
  public:
@@ -27,6 +36,7 @@ class Comparison {
     cgroups();
     uids_and_processes();
     networks();
+    holders();
     for (const std::string& mount : found_.mounts) {
       if (mount.find("/netns/") == std::string::npos)
         note("mount", mount, "is mounted below the data directory and nothing uses it");
@@ -56,11 +66,36 @@ class Comparison {
       if (microvm.intent != core::Intent::none) continue;
       const std::string& id = microvm.id.str();
       const auto at = by_id.find(id);
-      if (microvm.state == MicrovmState::running &&
-          (at == by_id.end() || at->second.suspended || !groups.contains(id)))
-        note("microvm", id, "is RUNNING in the store and has no running machine");
-      if (microvm.state == MicrovmState::suspended && (at == by_id.end() || !at->second.suspended))
-        note("microvm", id, "is SUSPENDED in the store and its saved state is missing");
+      const bool found = at != by_id.end();
+      if (microvm.state == MicrovmState::running) {
+        if (!found || at->second.suspended || !at->second.process || !groups.contains(id))
+          note("microvm", id, "is RUNNING in the store and has no running machine");
+        if (found) files(at->second, kStrangeAwake);
+      }
+      if (microvm.state == MicrovmState::suspended) {
+        if (!found || !at->second.suspended)
+          note("microvm", id, "is SUSPENDED in the store and its saved state is missing");
+        else if (at->second.process || groups.contains(id))
+          note("microvm", id, "is SUSPENDED in the store and its machine still runs");
+        else
+          files(at->second, kStrangeAsleep);
+      }
+    }
+  }
+
+  // Files of a transition that nobody is in.
+  void files(const machine::FoundMachine& machine, std::string_view strange) {
+    for (const std::string& name : machine.files) {
+      if (strange.find(" " + name + " ") != std::string_view::npos)
+        note("file", "machines/" + machine.id + "/" + name, "was left by a transition");
+    }
+  }
+
+  void holders() {
+    for (const machine::FoundHolder& holder : found_.holders) {
+      if (!holder.noted)
+        note("holder", std::to_string(holder.pid),
+             "keeps memory of " + holder.directory + ", which does not name it");
     }
   }
 
@@ -118,35 +153,12 @@ CheckReport compare(const Expected& expected, const Found& found) {
 
 namespace {
 
-net::Task<bool> repair_one(CheckContext& context, const Discrepancy& leak) {
-  const Deadline deadline = Deadline::in(std::chrono::seconds(30));
-  if (leak.kind == "machine" || leak.kind == "cgroup") {
-    co_return (co_await context.engine.discard(leak.name, deadline)).has_value();
-  }
-  if (leak.kind == "network")
-    co_return egress::remove_network(context.data_dir, leak.name).has_value();
-  if (leak.kind == "snapshot") {
-    co_return (co_await context.engine.remove_snapshot(context.data_dir + "/snapshots/" + leak.name,
-                                                       deadline))
-        .has_value();
-  }
-  if (leak.kind == "process") {
-    const auto id = machine::identify(static_cast<pid_t>(parse_u64(leak.name).value_or(0)));
-    if (!id) co_return true;
-    auto process = machine::adopt(*id);
-    co_return !process || process->kill().has_value();
-  }
-  if (leak.kind == "uid") {
-    const auto uid = static_cast<uid_t>(parse_u64(leak.name).value_or(0));
-    co_return context.engine.host().release_uid(uid).has_value();
-  }
-  co_return false;
-}
-
-}  // namespace
-
-net::Task<Result<CheckReport>> check_host(CheckContext context, bool repair) {
+// The host first: what was there then and belongs to somebody is known to the memory or to the
+// store now, because records are written before machines are made.
+net::Task<Result<CheckReport>> look_once(const CheckContext& context) {
+  FB_CO_TRY_ASSIGN(const Found found, context.look());
   Expected expected;
+  if (context.other_machines) expected.other_machines = context.other_machines();
   FB_CO_TRY_ASSIGN(expected.microvms, co_await context.db.run([](store::Store& store) {
     return store.live_microvms();
   }));
@@ -159,15 +171,108 @@ net::Task<Result<CheckReport>> check_host(CheckContext context, bool repair) {
     if (version.state == core::VersionState::in_progress)
       expected.snapshots.insert(version.image.str() + "-" + std::to_string(version.number));
   }
-  if (context.other_machines) expected.other_machines = context.other_machines();
-  Found found;
-  FB_CO_TRY_ASSIGN(found.machines, context.engine.inventory());
-  FB_CO_TRY_ASSIGN(found.networks, egress::found_networks(context.data_dir));
-  CheckReport report = compare(expected, found);
-  if (repair) {
-    for (Discrepancy& leak : report.found) leak.repaired = co_await repair_one(context, leak);
+  co_return compare(expected, found);
+}
+
+bool names(const CheckReport& report, const Discrepancy& leak) {
+  return std::ranges::any_of(report.found, [&leak](const Discrepancy& other) {
+    return other.kind == leak.kind && other.name == leak.name;
+  });
+}
+
+}  // namespace
+
+net::Task<Result<CheckReport>> check_host(CheckContext context, bool repair) {
+  FB_CO_TRY_ASSIGN(CheckReport report, co_await look_once(context));
+  if (report.found.empty()) co_return report;
+  FB_CO_TRY_ASSIGN(const CheckReport again, co_await look_once(context));
+  std::erase_if(report.found, [&again](const Discrepancy& leak) { return !names(again, leak); });
+  if (!repair) co_return report;
+  for (Discrepancy& leak : report.found) {
+    FB_CO_TRY_ASSIGN(const CheckReport now, co_await look_once(context));
+    // Repairing another one may have been enough.
+    leak.repaired = !names(now, leak) || co_await context.put_right(leak);
   }
   co_return report;
+}
+
+// --------------------------------------------------------------------------------- the real host
+
+namespace {
+
+class Repair {
+ public:
+  Repair(machine::QemuEngine& engine, std::string data_dir, std::optional<RunningServer> server)
+      : engine_(engine), data_dir_(std::move(data_dir)), server_(std::move(server)) {}
+
+  net::Task<bool> put_right(Discrepancy leak) {
+    const Deadline deadline = Deadline::in(std::chrono::seconds(30));
+    if (leak.kind == "machine" || leak.kind == "cgroup")
+      co_return (co_await engine_.discard(leak.name, deadline)).has_value();
+    if (leak.kind == "snapshot") {
+      co_return (co_await engine_.remove_snapshot(data_dir_ + "/snapshots/" + leak.name, deadline))
+          .has_value();
+    }
+    if (leak.kind == "microvm") co_return co_await settle(leak.name, deadline);
+    if (leak.kind == "network") co_return egress::remove_network(data_dir_, leak.name).has_value();
+    if (leak.kind == "process" || leak.kind == "holder") co_return end_process(leak.name);
+    if (leak.kind == "uid") {
+      const auto uid = static_cast<uid_t>(parse_u64(leak.name).value_or(0));
+      co_return engine_.host().release_uid(uid).has_value();
+    }
+    if (leak.kind == "mount") {
+      // Elsewhere below the data directory it may be a disk of the operator's.
+      co_return leak.name.starts_with(data_dir_ + "/machines/") &&
+          ::umount2(leak.name.c_str(), MNT_DETACH) == 0;
+    }
+    if (leak.kind == "file") co_return ::unlink((data_dir_ + "/" + leak.name).c_str()) == 0;
+    co_return false;  // an image without its snapshot has to be built again
+  }
+
+ private:
+  static bool end_process(const std::string& pid) {
+    const auto id = machine::identify(static_cast<pid_t>(parse_u64(pid).value_or(0)));
+    if (!id) return true;
+    auto process = machine::adopt(*id);
+    return !process || process->kill().has_value();
+  }
+
+  net::Task<bool> settle(std::string id, Deadline deadline) {
+    if (server_) co_return co_await server_->settle(std::move(id));
+    // Attaching ends what runs beside a saved state; all else the next server settles when it
+    // starts.
+    const auto found = engine_.list();
+    if (!found) co_return false;
+    const auto at = std::ranges::find(*found, id, &machine::FoundMachine::id);
+    if (at == found->end() || !at->suspended || !at->process) co_return false;
+    (void)co_await engine_.attach(id, deadline);
+    co_return true;
+  }
+
+  machine::QemuEngine& engine_;
+  std::string data_dir_;
+  std::optional<RunningServer> server_;
+};
+
+}  // namespace
+
+CheckContext host_context(store::Database& db, machine::QemuEngine& engine, std::string data_dir,
+                          std::optional<RunningServer> server) {
+  auto repair = std::make_shared<Repair>(engine, data_dir, server);
+  CheckContext context{.db = db, .look = {}, .other_machines = {}, .put_right = {}};
+  context.look = [&engine, data_dir = std::move(data_dir)]() -> Result<Found> {
+    Found found;
+    FB_TRY_ASSIGN(found.machines, engine.inventory());
+    FB_TRY_ASSIGN(found.networks, egress::found_networks(data_dir));
+    return found;
+  };
+  context.other_machines = [&engine, server = std::move(server)] {
+    std::set<std::string> ids = server ? server->machines() : std::set<std::string>();
+    if (!engine.preparing().empty()) ids.insert(engine.preparing());
+    return ids;
+  };
+  context.put_right = [repair](const Discrepancy& leak) { return repair->put_right(leak); };
+  return context;
 }
 
 json::object to_json(const CheckReport& report) {

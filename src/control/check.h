@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,8 +19,8 @@
 namespace firebreak::control {
 
 struct Discrepancy {
-  std::string
-      kind;  // "machine", "process", "cgroup", "uid", "mount", "network", "snapshot", "microvm"
+  std::string kind;  // "machine", "process", "cgroup", "uid", "mount", "network", "snapshot",
+                     // "holder", "file", "microvm", "image"
   std::string name;
   std::string what;  // for people
   bool repaired = false;
@@ -44,14 +45,27 @@ struct Found {
 // Pure comparison.
 CheckReport compare(const Expected& expected, const Found& found);
 
-// Looks at the store and the host, and compares. With `repair` what belongs to nobody is removed.
+// The host as the check sees it. `look` blocks.
 struct CheckContext {
   store::Database& db;
-  machine::QemuEngine& engine;
-  std::string data_dir;
-  std::function<std::set<std::string>()> other_machines;  // of a running server
+  std::function<Result<Found>()> look;
+  std::function<std::set<std::string>()> other_machines;  // of a running server; may be empty
+  std::function<net::Task<bool>(const Discrepancy&)> put_right;  // true: it is done
 };
+
+// Looks at the host and the store, and compares. What is found must be found twice: meanwhile
+// microVMs start and end. With `repair` each difference is looked at once more, then put right.
 net::Task<Result<CheckReport>> check_host(CheckContext context, bool repair);
+
+// What a running server knows beyond the store.
+struct RunningServer {
+  std::function<std::set<std::string>()> machines;  // parked clones and builds
+  // A microVM whose machine is not what its state says; nobody else may be at it meanwhile.
+  std::function<net::Task<bool>(std::string id)> settle;
+};
+// The real host. No server: nobody else may be at its microVMs.
+CheckContext host_context(store::Database& db, machine::QemuEngine& engine, std::string data_dir,
+                          std::optional<RunningServer> server);
 
 // {ok, microvms, leaks: [{kind, name, what, repaired}]}
 json::object to_json(const CheckReport& report);

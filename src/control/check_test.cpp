@@ -1,9 +1,15 @@
 #include "control/check.h"
 
+#include <filesystem>
 #include <functional>
+#include <optional>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "base/sys.h"
+#include "control/task_test_support.h"
+#include "store/sqlite/sqlite_store.h"
 
 namespace firebreak::control {
 namespace {
@@ -27,14 +33,18 @@ struct Host {
       .microvms = {microvm("run", MicrovmState::running), microvm("sus", MicrovmState::suspended)},
       .other_machines = {"parked"},
       .snapshots = {"image-1"}};
-  machine::Inventory found{.machines = {{.id = "run"},
-                                        {.id = "sus", .suspended = true},
-                                        {.id = "parked", .parked = true}},
-                           .cgroups = {"run", "parked"},
-                           .uids = {{kUid, "run"}, {kUid + 1, "sus"}, {kUid + 2, "parked"}},
-                           .processes = {{.pid = 10, .uid = kUid}, {.pid = 12, .uid = kUid + 2}},
-                           .mounts = {},
-                           .snapshots = {"image-1"}};
+  machine::Inventory found{
+      .machines = {{.id = "run",
+                    .process = true,
+                    .files = {"machine.json", "qmp.sock", "ctl.sock"}},
+                   {.id = "sus", .suspended = true, .files = {"machine.json", "saved"}},
+                   {.id = "parked", .parked = true, .process = true}},
+      .cgroups = {"run", "parked"},
+      .uids = {{kUid, "run"}, {kUid + 1, "sus"}, {kUid + 2, "parked"}},
+      .processes = {{.pid = 10, .uid = kUid}, {.pid = 12, .uid = kUid + 2}},
+      .mounts = {},
+      .snapshots = {"image-1"},
+      .holders = {{.pid = 5, .directory = "/d/snapshots/image-1", .noted = true}}};
   std::vector<std::string> networks{"run", "parked"};
 };
 
@@ -123,6 +133,26 @@ const std::vector<Case> kCases{
     {"RunningWithoutProcesses",
      [](Host& host) { host.found.cgroups.erase(host.found.cgroups.begin()); },
      {"microvm run"}},
+    {"RunningAndItsProcessIsGone",
+     [](Host& host) { host.found.machines[0].process = false; },
+     {"microvm run"}},
+    {"SuspendedWithAProcess",
+     [](Host& host) { host.found.machines[1].process = true; },
+     {"microvm sus"}},
+    {"SuspendedWithACgroup",
+     [](Host& host) { host.found.cgroups.emplace_back("sus"); },
+     {"microvm sus"}},
+    {"HalfASuspend",
+     [](Host& host) { host.found.machines[0].files.emplace_back("saved.new"); },
+     {"file machines/run/saved.new"}},
+    {"SocketsOfASuspendedOne",
+     [](Host& host) { host.found.machines[1].files.emplace_back("qmp.sock"); },
+     {"file machines/sus/qmp.sock"}},
+    {"HolderThatNobodyNames",
+     [](Host& host) {
+       host.found.holders.push_back({.pid = 6, .directory = "/d/snapshots/image-1"});
+     },
+     {"holder 6"}},
     {"SuspendedWithoutMachine",
      [](Host& host) { host.found.machines.erase(host.found.machines.begin() + 1); },
      {"microvm sus"}},
@@ -154,6 +184,80 @@ const std::vector<Case> kCases{
 
 INSTANTIATE_TEST_SUITE_P(Check, Compare, testing::ValuesIn(kCases),
                          [](const auto& info) { return info.param.name; });
+
+// ---- looking at a host that changes meanwhile
+
+class CheckHost : public testing::Test {
+ protected:
+  CheckHost() {
+    std::filesystem::create_directories(dir_);
+    auto store = store::open_sqlite_store({.path = dir_ + "/store.db"});
+    EXPECT_TRUE(store) << store.error().text();
+    db_.emplace(*std::move(store));
+  }
+  ~CheckHost() override { std::filesystem::remove_all(dir_); }
+
+  // `look` gets the number of the look, from 1 on.
+  CheckReport check(std::function<Found(int)> look) {
+    auto repair = [this](Discrepancy leak) -> net::Task<bool> {
+      repaired_.push_back(leak.kind + " " + leak.name);
+      co_return true;
+    };
+    CheckContext context{.db = *db_,
+                         .look = [this, look]() -> Result<Found> { return look(++looks_); },
+                         .other_machines = [this] { return known_; },
+                         .put_right = repair};
+    auto report = run_task(io_, check_host(std::move(context), true));
+    EXPECT_TRUE(report) << report.error().text();
+    return report.value_or(CheckReport{});
+  }
+  static Found with(const std::string& id) {
+    Found found;
+    found.machines.machines.push_back({.id = id, .process = true});
+    return found;
+  }
+
+  net::asio::io_context io_;
+  std::string dir_ = std::filesystem::temp_directory_path() / ("fb-check-" + sys::random_hex(8));
+  std::optional<store::Database> db_;
+  std::set<std::string> known_;
+  std::vector<std::string> repaired_;
+  int looks_ = 0;
+};
+
+TEST_F(CheckHost, WhatBelongsToNobodyIsRepaired) {
+  const CheckReport report = check([](int) { return with("lost"); });
+  EXPECT_THAT(repaired_, ElementsAre("machine lost"));
+  ASSERT_EQ(report.found.size(), 1U);
+  EXPECT_TRUE(report.found[0].repaired);
+}
+
+// A launch takes a clone and makes its machine while the host is looked at: who owns what is asked
+// afterwards.
+TEST_F(CheckHost, AMachineMadeWhileTheHostIsLookedAtIsNoLeak) {
+  const CheckReport report = check([this](int) {
+    known_ = {"launching"};
+    return with("launching");
+  });
+  EXPECT_THAT(report.found, IsEmpty());
+  EXPECT_EQ(looks_, 1);
+}
+
+TEST_F(CheckHost, WhatIsSeenOnlyOnceIsNoLeak) {
+  const CheckReport report = check([](int look) { return look == 1 ? with("ending") : Found{}; });
+  EXPECT_THAT(report.found, IsEmpty());
+  EXPECT_THAT(repaired_, IsEmpty());
+}
+
+TEST_F(CheckHost, ADifferenceIsLookedAtAgainBeforeItIsRepaired) {
+  const CheckReport report = check([this](int look) {
+    if (look == 3) known_ = {"late"};
+    return with("late");
+  });
+  EXPECT_THAT(repaired_, IsEmpty());
+  ASSERT_EQ(report.found.size(), 1U);
+  EXPECT_TRUE(report.found[0].repaired);
+}
 
 TEST(CheckJson, IsOkWhenAllWasRepaired) {
   CheckReport report{.found = {{"uid", "700001", "is leased to nobody", true}}, .microvms = 3};

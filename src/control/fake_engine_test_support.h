@@ -121,6 +121,7 @@ class FakeEngine final : public machine::Engine {
     co_return Result<>();
   }
   net::Task<Result<>> unload(const std::string&, Deadline) override { co_return Result<>(); }
+  std::vector<machine::HeldSnapshot> held() const override { return {}; }
   Result<std::vector<std::string>> snapshot_disks(const std::string&) const override {
     return std::vector<std::string>{};
   }

@@ -40,9 +40,11 @@ net::Task<Result<>> Images::recover() {
       continue;
     version.state = VersionState::failed;
     version.state_reason = "The server stopped during the build; build it again.";
-    // Half a snapshot may be there.
-    (void)sys::remove_tree(
-        services_.catalogue.directory(version.image.str() + "-" + std::to_string(version.number)));
+    // Half a snapshot may be there, or a whole one with its memory held.
+    const std::string directory =
+        services_.catalogue.directory(version.image.str() + "-" + std::to_string(version.number));
+    (void)co_await services_.engine.remove_snapshot(directory,
+                                                    Deadline::in(std::chrono::seconds(20)));
     version.updated = services_.clock.now();
     FB_CO_TRY(co_await services_.db.run([&version](store::Store& store) -> Result<> {
       FB_TRY(store.update_version(version));

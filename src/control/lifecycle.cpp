@@ -3,6 +3,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 
+#include "control/metering.h"
 #include "control/version_config.h"
 #include "image/hook_caller.h"
 #include "image/signal_name.h"
@@ -57,6 +58,7 @@ net::Task<Result<>> Lifecycle::commit(LiveMicrovm& vm, store::MicrovmChange chan
   change.id = vm.record.id;
   change.expected = vm.record.revision;
   change.at = services_.clock.now();
+  if (change.state) change.meter = vm.meter;
   const MicrovmState from = vm.record.state;
   const core::Time since = vm.record.state_since;
   auto written =
@@ -176,7 +178,7 @@ net::Task<Result<>> Lifecycle::say_running(LivePtr vm, Hook hook, std::string bo
   if (vm->end_asked) co_return fail(Code::conflict, "Terminated while starting.");
   const core::Time now = services_.clock.now();
   vm->activity.saw_traffic(now);
-  vm->meter.until = now;
+  begin_running(*vm, now);
   FB_CO_TRY(co_await commit(*vm, {.state = MicrovmState::running,
                                   .intent = Intent::none,
                                   .reason = "",
@@ -197,6 +199,10 @@ net::Task<void> Lifecycle::launch(LivePtr vm, std::shared_ptr<machine::Machine> 
   auto up = co_await bring_up(vm, std::move(parked));
   services_.reach("woken");
   if (up) {
+    for (const image::LoadedBase& base : services_.catalogue.loaded()) {
+      if (base.snapshot == vm->version.snapshot)
+        vm->meter.total.snapshot_read_bytes += base.ram_bytes;
+    }
     up = co_await say_running(vm, Hook::run,
                               core::run_hook_body(vm->record.id.str(), vm->record.payload));
   }
@@ -220,6 +226,7 @@ net::Task<void> Lifecycle::launch_fork(LivePtr vm) {
     (void)co_await services_.engine.discard(vm->record.id.str(), Deadline::in(kEndDeadline));
     co_return;
   }
+  vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
   auto up = co_await bring_back(vm, Deadline::in(kStartDeadline));
   if (!up) co_await end(vm, up.error().message, false);
 }
@@ -228,13 +235,7 @@ net::Task<void> Lifecycle::launch_fork(LivePtr vm) {
 
 net::Task<Result<>> Lifecycle::finish_suspend(LivePtr vm, Deadline deadline) {
   // What it used until now, before its counters are gone.
-  if (auto usage = vm->machine->usage()) {
-    core::advance(vm->meter, vm->size,
-                  {.now = services_.clock.now(),
-                   .state = MicrovmState::running,
-                   .cpu_counter_usec = usage->cpu_usec,
-                   .memory_bytes = usage->memory_bytes});
-  }
+  (void)account(*vm, services_.clock.now());
   auto saved = co_await vm->machine->suspend(deadline);
   if (!saved) co_return saved;
   services_.reach("saved");
@@ -298,7 +299,6 @@ net::Task<Result<>> Lifecycle::bring_back(LivePtr vm, Deadline deadline) {
   auto woken = co_await vm->machine->wake(identity_of(*vm), deadline);
   if (!woken) co_return fail(woken.error(), "waking the microVM");
   vm->meter.total.snapshot_read_bytes += vm->stored_bytes;
-  vm->meter.cpu_counter = 0;
   co_return co_await say_running(vm, Hook::resume, {});
 }
 
@@ -311,10 +311,7 @@ net::Task<Result<>> Lifecycle::resume(LivePtr vm, Deadline deadline) {
   }
   const Foreground foreground(services_);
   const auto began = Deadline::Clock::now();
-  core::advance(vm->meter, vm->size,
-                {.now = services_.clock.now(),
-                 .state = MicrovmState::suspended,
-                 .saved_bytes = vm->stored_bytes});
+  (void)account(*vm, services_.clock.now());
   FB_CO_TRY(co_await commit(*vm, {.intent = Intent::resume}));
   services_.reach("resume");
   auto up = co_await bring_back(vm, deadline);
@@ -380,17 +377,7 @@ net::Task<void> Lifecycle::end(LivePtr vm, std::string reason, bool call_hook) {
     vm->in_last_hook = false;
     co_await stop_application(*vm);
   }
-  if (vm->machine) {
-    if (auto usage = vm->machine->usage()) {
-      core::advance(vm->meter, vm->size,
-                    {.now = services_.clock.now(),
-                     .state = MicrovmState::running,
-                     .cpu_counter_usec = usage->cpu_usec,
-                     .memory_bytes = usage->memory_bytes,
-                     .bytes_in = std::exchange(vm->bytes_in, 0),
-                     .bytes_out = std::exchange(vm->bytes_out, 0)});
-    }
-  }
+  (void)account(*vm, services_.clock.now(), true);
   auto removed = co_await remove_machine(vm);
   services_.reach("removed");
   if (!removed) {
@@ -401,8 +388,6 @@ net::Task<void> Lifecycle::end(LivePtr vm, std::string reason, bool call_hook) {
     co_return;  // stays TERMINATING: the ticker tries again
   }
   vm->machine.reset();
-  const store::UsageRow row{vm->record.id, vm->record.tenant, vm->meter};
-  (void)co_await services_.db.run([&row](store::Store& store) { return store.save_meters({row}); });
   if (co_await commit(*vm, {.state = MicrovmState::terminated, .intent = Intent::none})) {
     registry_.remove(vm->record.id);
   }

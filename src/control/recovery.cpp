@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "control/metering.h"
 #include "egress/networks.h"
 
 namespace firebreak::control {
@@ -94,6 +95,9 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     auto meter = co_await services_.db.run(
         [&record](store::Store& store) { return store.meter(record.id); });
     if (meter && *meter) vm->meter = **meter;
+    // Of a server that did not save meters together with states.
+    if (vm->meter.until == core::Time{} && record.state != MicrovmState::pending)
+      vm->meter.until = record.state_since;
     vm->app_offset = services_.app_log.offset(record.id);
     co_return vm;
   }
@@ -217,6 +221,9 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
       // Everything was on disk; only the record had not followed.
       (void)co_await services_.engine.attach(vm->record.id.str(), Deadline::in(kAdoptDeadline));
       vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
+      vm->meter.total.snapshot_written_bytes += vm->stored_bytes;
+      core::advance(vm->meter, vm->size,
+                    {.now = vm->record.state_since, .cpu_counter_usec = vm->meter.cpu_counter});
       (void)co_await lifecycle_.commit(*vm,
                                        {.state = MicrovmState::suspended, .intent = Intent::none});
       ++result_.finished;
@@ -249,8 +256,11 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     if (machine != nullptr && co_await adopt(vm)) {
       if (co_await is_awake(vm)) {
         const core::Time now = services_.clock.now();
-        vm->meter.until = now;
-        vm->meter.cpu_counter = 0;
+        core::advance(
+            vm->meter, vm->size,
+            {.now = now, .state = MicrovmState::suspended, .saved_bytes = vm->stored_bytes});
+        vm->meter.total.snapshot_read_bytes += vm->stored_bytes;
+        begin_running(*vm, now);
         // The hook's answer is not known; it is written to be repeatable.
         (void)co_await lifecycle_.commit(*vm, {.state = MicrovmState::running,
                                                .intent = Intent::none,

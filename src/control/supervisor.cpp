@@ -1,5 +1,7 @@
 #include "control/supervisor.h"
 
+#include <algorithm>
+
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
 
@@ -106,7 +108,7 @@ net::Task<void> Supervisor::stop(Deadline deadline) {
   while (background_ > 0 && !deadline.passed()) {
     (void)co_await pause.wait(Deadline::in(std::chrono::milliseconds(20)));
   }
-  co_await save_meters();
+  co_await save_meters({});
 }
 
 // ------------------------------------------------------------------------------------------ launch
@@ -355,6 +357,28 @@ net::Task<Result<core::Microvm>> Supervisor::update(
   FB_CO_TRY(co_await lifecycle_.change_policy(vm, idle, max_duration, deadline));
   if (egress) FB_CO_TRY(co_await lifecycle_.change_egress(vm, *std::move(egress), deadline));
   co_return vm->record;
+}
+
+net::Task<bool> Supervisor::settle(core::MicrovmId id) {
+  const LivePtr vm = registry_.find(id);
+  if (!vm) co_return false;
+  const Deadline deadline = Deadline::in(std::chrono::seconds(60));
+  auto turn = co_await vm->turn.lock(deadline);
+  if (!turn) co_return false;
+  if (vm->record.state == MicrovmState::suspended) {
+    const auto found = services_.engine.list();
+    if (!found) co_return false;
+    const auto at = std::ranges::find(*found, id.str(), &machine::FoundMachine::id);
+    if (at == found->end() || !at->suspended) co_return false;
+    // Attaching ends what runs beside a saved state.
+    (void)co_await services_.engine.attach(id.str(), deadline);
+    co_return true;
+  }
+  if (vm->record.state != MicrovmState::running) co_return true;
+  const bool gone =
+      !vm->machine || co_await vm->machine->wait_exit(Deadline::in(std::chrono::seconds(0)));
+  if (gone) co_await lifecycle_.end(vm, "The machine's process is gone.", false);
+  co_return gone;
 }
 
 net::Task<Result<Lease>> Supervisor::acquire(core::TenantId tenant, core::MicrovmId id,

@@ -93,6 +93,10 @@ class Supervisor {
   // suspended and its policy says that only an explicit resume wakes it, or when it has ended.
   net::Task<Result<Lease>> acquire(core::TenantId tenant, core::MicrovmId id, Deadline deadline);
 
+  // Puts right one whose machine is not what its state says: one that runs without a process is
+  // ended, what runs beside a saved state as well. True: it was, or is well.
+  net::Task<bool> settle(core::MicrovmId id);
+
   // Why it is awake, and when what happens next.
   struct Outlook {
     std::string awake_because;
@@ -100,8 +104,8 @@ class Supervisor {
   };
   std::optional<Outlook> outlook(const core::MicrovmId& id) const;
 
-  // Brings the stored meters up to this moment.
-  net::Task<Result<>> account_now();
+  // Brings the stored meters of a tenant up to this moment, or to less than a second ago.
+  net::Task<void> account_now(core::TenantId tenant);
 
   Egress& egress() { return lifecycle_.egress(); }
   Roles& roles() { return lifecycle_.roles(); }
@@ -129,7 +133,7 @@ class Supervisor {
   net::Task<void> act(LivePtr vm, core::Due due);
   net::Task<bool> guest_works(LivePtr vm);
   void sample(LiveMicrovm& vm, core::Time now);
-  net::Task<void> save_meters();
+  net::Task<void> save_meters(std::optional<core::TenantId> tenant);  // unset: all
   void note_states();
   // A guest that stands still for want of disk is let go on as soon as there is room.
   void mind_disk(LiveMicrovm& vm);
@@ -141,6 +145,7 @@ class Supervisor {
   WarmPool pool_;
   Capacity capacity_;
   std::map<core::TenantId, core::TokenBucket> launch_rates_;
+  std::map<core::TenantId, core::Time> accounted_;
   bool stopping_ = false;
   int background_ = 0;  // tasks that run by themselves
 };

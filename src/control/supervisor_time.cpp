@@ -2,12 +2,18 @@
 #include <map>
 #include <utility>
 
+#include "control/metering.h"
 #include "control/supervisor.h"
 #include "egress/networks.h"
 
 namespace firebreak::control {
 
 using core::MicrovmState;
+
+namespace {
+constexpr core::Millis kShortestLook{500};
+constexpr core::Seconds kAccountAgain{1};
+}  // namespace
 
 std::optional<Supervisor::Outlook> Supervisor::outlook(const core::MicrovmId& id) const {
   const LivePtr vm = registry_.find(id);
@@ -20,45 +26,37 @@ std::optional<Supervisor::Outlook> Supervisor::outlook(const core::MicrovmId& id
 }
 
 void Supervisor::sample(LiveMicrovm& vm, core::Time now) {
-  core::Sample sample{.now = now, .state = vm.record.state};
-  sample.bytes_in = std::exchange(vm.bytes_in, 0);
-  sample.bytes_out = std::exchange(vm.bytes_out, 0);
-  if (vm.record.state == MicrovmState::running && vm.machine) {
-    auto usage = vm.machine->usage();
-    if (!usage) return;
-    const std::uint64_t before = vm.meter.cpu_counter;
-    const auto elapsed_usec = (now - vm.meter.until).count() * 1000;
-    sample.cpu_counter_usec = usage->cpu_usec;
-    sample.memory_bytes = vm.memory_bytes = usage->memory_bytes;
-    const auto used = static_cast<std::int64_t>(usage->cpu_usec - before);
-    if (elapsed_usec > 0 && usage->cpu_usec > before &&
-        used * 100 > elapsed_usec * services_.options.busy_cpu_percent) {
-      vm.activity.saw_cpu(now);
-    }
-  } else if (vm.record.state == MicrovmState::suspended) {
-    vm.memory_bytes = 0;
-    sample.saved_bytes = vm.stored_bytes;
-  } else {
-    return;
-  }
-  core::advance(vm.meter, vm.size, sample);
+  const core::Time since = vm.meter.until;
+  const std::uint64_t before = vm.meter.total.cpu_usec;
+  if (!account(vm, now) || vm.record.state != MicrovmState::running) return;
+  const auto used = static_cast<std::int64_t>(vm.meter.total.cpu_usec - before);
+  // In less time the work of being asked looks like work.
+  if (now - since < kShortestLook) return;
+  const auto elapsed_usec = (now - since).count() * 1000;
+  if (used * 100 > elapsed_usec * services_.options.busy_cpu_percent) vm.activity.saw_cpu(now);
 }
 
-net::Task<void> Supervisor::save_meters() {
+net::Task<void> Supervisor::save_meters(std::optional<core::TenantId> tenant) {
   std::vector<store::UsageRow> rows;
-  for (const LivePtr& vm : registry_.all())
-    rows.push_back({vm->record.id, vm->record.tenant, vm->meter});
+  for (const LivePtr& vm : registry_.all()) {
+    if (!tenant || vm->record.tenant == *tenant)
+      rows.push_back({vm->record.id, vm->record.tenant, vm->meter});
+  }
   if (rows.empty()) co_return;
   auto saved =
       co_await services_.db.run([&rows](store::Store& store) { return store.save_meters(rows); });
   if (!saved) services_.log.error("meters", {{"error", saved.error().text()}});
 }
 
-net::Task<Result<>> Supervisor::account_now() {
+net::Task<void> Supervisor::account_now(core::TenantId tenant) {
   const core::Time now = services_.clock.now();
-  for (const LivePtr& vm : registry_.all()) sample(*vm, now);
-  co_await save_meters();
-  co_return Result<>();
+  core::Time& last = accounted_[tenant];
+  if (now >= last && now - last < kAccountAgain) co_return;
+  last = now;
+  for (const LivePtr& vm : registry_.all()) {
+    if (vm->record.tenant == tenant) sample(*vm, now);
+  }
+  co_await save_meters(tenant);
 }
 
 void Supervisor::mind_disk(LiveMicrovm& vm) {
@@ -114,6 +112,8 @@ net::Task<void> Supervisor::act(LivePtr vm, core::Due due) {
     co_return;
   }
   const core::Time now = services_.clock.now();
+  // Meters are read less often than a short idle time passes.
+  sample(*vm, now);
   if (co_await guest_works(vm)) {
     vm->activity.saw_cpu(now);
     co_return;
@@ -163,7 +163,7 @@ net::Task<void> Supervisor::tick() {
     note_states();
     if (meter) {
       last_meter = now;
-      co_await save_meters();
+      co_await save_meters({});
       co_await capacity_.relieve();
     }
     if (now - last_forget > core::Seconds(600)) {

@@ -89,6 +89,9 @@ std::set<std::string> WarmPool::ids() const {
   for (const auto& [k, kept] : kept_) {
     for (const Clone& clone : kept.clones) ids.insert(clone.machine->id());
   }
+  for (const auto& made : made_) {
+    if (auto machine = made.lock()) ids.insert(machine->id());
+  }
   return ids;
 }
 
@@ -145,6 +148,8 @@ net::Task<Result<WarmPool::Clone>> WarmPool::make(const core::ImageVersion& vers
   const machine::LaunchSpec spec{.id = id, .limits = kBackground, .network = network};
   FB_CO_TRY_ASSIGN(std::shared_ptr<machine::Machine> machine,
                    co_await services_.engine.restore(snapshot, spec, deadline));
+  std::erase_if(made_, [](const auto& other) { return other.expired(); });
+  made_.push_back(machine);
   if (auto parked = co_await ready(*machine, network, deadline); !parked) {
     co_await discard(std::move(machine));
     co_return std::unexpected(parked.error());

@@ -50,7 +50,9 @@ class WarmPool {
     core::Time since{};
   };
   std::vector<Parked> parked() const;
-  std::set<std::string> ids() const;  // parked, and the one being made
+  // Of every clone whose machine object lives: the one being made, parked ones, those being ended,
+  // and those taken by a launch whose microVM nobody knows yet.
+  std::set<std::string> ids() const;
   net::Task<void> evict(std::string id);
   // Under memory pressure nothing is refilled for a while.
   void pause(std::chrono::seconds span) { paused_until_ = Deadline::in(span); }
@@ -90,6 +92,7 @@ class WarmPool {
   std::function<bool()> has_room_;
   std::map<Key, Kept> kept_;
   std::string making_;  // id of the clone under way
+  std::vector<std::weak_ptr<machine::Machine>> made_;
   net::Event wanted_;
   bool stopping_ = false;
   bool running_ = false;

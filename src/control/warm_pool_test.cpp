@@ -144,6 +144,18 @@ TEST_F(Pool, AnEvictedCloneIsEndedAndOthersStay) {
   EXPECT_EQ(pool_->ids(), std::set<std::string>{"two"});
 }
 
+TEST_F(Pool, ATakenCloneIsKnownUntilItsMachineIsGone) {
+  start();
+  pool_->keep(version("a"), size_, false);
+  EXPECT_TRUE(until([&] { return parked() == 1; }));
+  auto taken = pool_->take(version("a"), size_, false);
+  ASSERT_TRUE(taken);
+  const std::string id = taken->machine->id();
+  EXPECT_THAT(pool_->ids(), testing::Contains(id));
+  end(*std::exchange(taken, std::nullopt));
+  EXPECT_THAT(pool_->ids(), testing::Not(testing::Contains(id)));
+}
+
 TEST_F(Pool, ADroppedVersionLosesItsClones) {
   start();
   pool_->keep(version("a"), size_, true);

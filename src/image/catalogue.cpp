@@ -25,12 +25,18 @@ net::Task<void> Catalogue::release(std::string snapshot) {
 
 std::vector<LoadedBase> Catalogue::loaded() const {
   std::vector<LoadedBase> bases;
-  for (const auto& [name, entry] : entries_) {
-    if (!entry->snapshot) continue;
-    bases.push_back({.snapshot = name,
-                     .ram_bytes = entry->snapshot->ram_bytes(),
-                     .in_use = entry->snapshot.use_count() > 1,
-                     .last_used = entry->last_used});
+  const std::string prefix = directory("");
+  // Also those that a machine brought with it when it was resumed or found running.
+  for (const machine::HeldSnapshot& held : engine_.held()) {
+    if (!held.directory.starts_with(prefix)) continue;
+    LoadedBase base{.snapshot = held.directory.substr(prefix.size()),
+                    .ram_bytes = held.ram_bytes,
+                    .in_use = held.users > 0};
+    if (auto at = entries_.find(base.snapshot); at != entries_.end()) {
+      base.last_used = at->second->last_used;
+      if (at->second->snapshot) base.in_use = held.users > 1;
+    }
+    bases.push_back(std::move(base));
   }
   return bases;
 }

@@ -37,6 +37,7 @@ class Catalogue {
   // Loads once, however many ask at the same time.
   net::Task<Result<std::shared_ptr<machine::Snapshot>>> load(std::string snapshot,
                                                              Deadline deadline);
+  // All whose memory is held, whoever loaded them.
   std::vector<LoadedBase> loaded() const;
   // Gives its memory back once no clone lives on it.
   net::Task<void> release(std::string snapshot);

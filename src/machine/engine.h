@@ -71,6 +71,15 @@ struct FoundMachine {
   std::string id;
   bool suspended = false;  // its saved state is whole
   bool parked = false;
+  bool process = false;            // it runs
+  std::vector<std::string> files;  // in its directory
+};
+
+// A snapshot whose memory is held, whether or not anybody uses it.
+struct HeldSnapshot {
+  std::string directory;
+  std::uint64_t ram_bytes = 0;
+  long users = 0;  // objects that share it: clones, and whoever loaded it
 };
 
 // Who a clone is after waking: set before any tenant process runs.
@@ -182,6 +191,8 @@ class Engine {
   virtual net::Task<Result<>> discard(const std::string& id, Deadline deadline) = 0;
   // Gives a snapshot's memory back as soon as no clone lives on it; load() brings it back.
   virtual net::Task<Result<>> unload(const std::string& directory, Deadline deadline) = 0;
+  // Those that were loaded, by whom and for what ever, and not unloaded.
+  virtual std::vector<HeldSnapshot> held() const = 0;
   // The files of a snapshot's disk, loaded or not: the raw base, then the qcow2 layers on top.
   virtual Result<std::vector<std::string>> snapshot_disks(const std::string& directory) const = 0;
   // Removes a snapshot from memory and disk. No clone may be left.

@@ -17,6 +17,13 @@ struct FoundProcess {
   uid_t uid = 0;
 };
 
+// A process that keeps a snapshot's memory.
+struct FoundHolder {
+  pid_t pid = 0;
+  std::string directory;  // of the snapshot
+  bool noted = false;     // the snapshot names it
+};
+
 struct Inventory {
   std::vector<FoundMachine> machines;  // directories
   std::vector<std::string> cgroups;    // named as their machines
@@ -24,6 +31,7 @@ struct Inventory {
   std::vector<FoundProcess> processes;  // that run under a uid of the range
   std::vector<std::string> mounts;      // below the data directory, in our mount namespace
   std::vector<std::string> snapshots;   // directories
+  std::vector<FoundHolder> holders;     // of snapshots below the data directory
 };
 
 // Processes whose real uid is in the range; zombies run nothing and do not count.

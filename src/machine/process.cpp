@@ -43,12 +43,21 @@ bool has_ended(const Stat& stat) {
 
 }  // namespace
 
-Result<ProcessId> identify(pid_t pid) {
-  FB_TRY_ASSIGN(const Stat stat, read_stat(pid));
-  return ProcessId{.pid = pid, .start_time = stat.start_time};
+const std::string& current_boot_id() {
+  static const std::string id = [] {
+    auto text = sys::read_file("/proc/sys/kernel/random/boot_id", 64);
+    return text ? text->substr(0, text->find('\n')) : std::string();
+  }();
+  return id;
 }
 
-bool is_alive(ProcessId id) {
+Result<ProcessId> identify(pid_t pid) {
+  FB_TRY_ASSIGN(const Stat stat, read_stat(pid));
+  return ProcessId{.pid = pid, .start_time = stat.start_time, .boot_id = current_boot_id()};
+}
+
+bool is_alive(const ProcessId& id) {
+  if (!id.boot_id.empty() && id.boot_id != current_boot_id()) return false;
   const auto stat = read_stat(id.pid);
   return stat && stat->start_time == id.start_time && !has_ended(*stat);
 }
@@ -87,7 +96,7 @@ Result<ProcessExit> JailedProcess::kill_and_wait(Deadline deadline) const {
   return wait(deadline);
 }
 
-Result<JailedProcess> adopt(ProcessId id) {
+Result<JailedProcess> adopt(const ProcessId& id) {
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, id.pid, 0)));
   if (!pidfd) return fail_errno("adopt process " + std::to_string(id.pid));
   // Checked after opening: from here on the descriptor cannot come to mean another process.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include <sys/types.h>
 
@@ -13,17 +14,21 @@
 
 namespace firebreak::machine {
 
-// Unique within one boot of the host: what a journal keeps about a process.
+// What a journal keeps about a process. Pid and start time are unique within one boot of the host.
 struct ProcessId {
   pid_t pid = 0;
   std::uint64_t start_time = 0;  // clock ticks since boot, field 22 of /proc/PID/stat
+  std::string boot_id{};         // of the host's boot; empty: noted before this was kept
   friend bool operator==(const ProcessId&, const ProcessId&) = default;
 };
+
+// Of this boot of the host.
+const std::string& current_boot_id();
 
 // A zombie can still be identified.
 Result<ProcessId> identify(pid_t pid);
 // False for a zombie: it runs nothing any more.
-bool is_alive(ProcessId id);
+bool is_alive(const ProcessId& id);
 
 // How a process ended. Both are empty when it was not our child: only a parent is told.
 struct ProcessExit {
@@ -35,14 +40,14 @@ struct ProcessExit {
 // outlive the daemon; only kill() ends it.
 class JailedProcess {
  public:
-  JailedProcess(ProcessId id, UniqueFd pidfd) : id_(id), pidfd_(std::move(pidfd)) {}
+  JailedProcess(ProcessId id, UniqueFd pidfd) : id_(std::move(id)), pidfd_(std::move(pidfd)) {}
   JailedProcess(JailedProcess&&) noexcept = default;
   JailedProcess& operator=(JailedProcess&&) noexcept = default;
   JailedProcess(const JailedProcess&) = delete;
   JailedProcess& operator=(const JailedProcess&) = delete;
   ~JailedProcess() = default;
 
-  ProcessId id() const { return id_; }
+  const ProcessId& id() const { return id_; }
   // Readable once the process has ended.
   int pidfd() const { return pidfd_.get(); }
   bool running() const;
@@ -60,6 +65,6 @@ class JailedProcess {
 
 // A handle on a process that an earlier daemon started. Code::not_found when it has ended or its
 // pid was recycled.
-Result<JailedProcess> adopt(ProcessId id);
+Result<JailedProcess> adopt(const ProcessId& id);
 
 }  // namespace firebreak::machine

@@ -45,6 +45,19 @@ TEST(Process, IdentifiesByStartTimeWhateverTheName) {
   EXPECT_TRUE(process->kill());
 }
 
+TEST(Process, OneOfAnotherBootIsAStranger) {
+  auto self = identify(::getpid());
+  ASSERT_TRUE(self);
+  EXPECT_EQ(self->boot_id.size(), 36U);
+  EXPECT_TRUE(is_alive(*self));
+  self->boot_id.back() = self->boot_id.back() == '0' ? '1' : '0';
+  EXPECT_FALSE(is_alive(*self));
+  EXPECT_EQ(adopt(*self).error().code, Code::not_found);
+  // Noted by a version that did not know it.
+  self->boot_id.clear();
+  EXPECT_TRUE(is_alive(*self));
+}
+
 TEST(Process, HandleDoesNotKill) {
   const pid_t pid = start_sleeper();
   const auto id = identify(pid);

@@ -277,7 +277,7 @@ TEST_P(MicrovmConformance, ForgettingKeepsUsageAndNeverGivesANumberTwice) {
   EXPECT_EQ(found, std::nullopt);
   ASSERT_VALUE(auto events, store().events(a_.id, old.id, 0, 100));
   EXPECT_THAT(events, IsEmpty());
-  ASSERT_VALUE(auto usage, store().usage(a_.id, at(0)));
+  ASSERT_VALUE(auto usage, store().usage(a_.id, at(0), 100));
   EXPECT_THAT(usage, testing::SizeIs(2));
   ASSERT_VALUE(gone, store().forget_terminated(at(10'000)));
   EXPECT_EQ(gone, 1U);
@@ -366,14 +366,25 @@ TEST_P(MicrovmConformance, MetersAreReplacedTogether) {
   EXPECT_THAT(meter, Optional(one.meter));
   ASSERT_VALUE(meter, store().meter(orphan.microvm));
   EXPECT_EQ(meter, std::nullopt);
-  ASSERT_VALUE(auto usage, store().usage(a_.id, at(0)));
+  ASSERT_VALUE(auto usage, store().usage(a_.id, at(0), 100));
   ASSERT_EQ(usage.size(), 2U);
   EXPECT_EQ(usage[0].microvm, two.microvm);
   EXPECT_EQ(usage[0].tenant, a_.id);
   EXPECT_EQ(usage[0].meter, two.meter);
   EXPECT_EQ(usage[1].meter, one.meter);
-  ASSERT_VALUE(usage, store().usage(a_.id, at(2)));
+  ASSERT_VALUE(auto total, store().usage_total(a_.id, at(0)));
+  core::Usage both = one.meter.total;
+  both += two.meter.total;
+  EXPECT_EQ(total, both);
+  ASSERT_VALUE(usage, store().usage(a_.id, at(2), 100));
   EXPECT_EQ(usage.size(), 1U);
+  ASSERT_VALUE(total, store().usage_total(a_.id, at(2)));
+  EXPECT_EQ(total, two.meter.total);
+  ASSERT_VALUE(total, store().usage_total(core::TenantId("no"), at(0)));
+  EXPECT_EQ(total, core::Usage{});
+  ASSERT_VALUE(usage, store().usage(a_.id, at(0), 1));
+  ASSERT_EQ(usage.size(), 1U);
+  EXPECT_EQ(usage[0].microvm, two.microvm);
 
   auto more = one;
   more.meter.total += two.meter.total;
@@ -382,6 +393,20 @@ TEST_P(MicrovmConformance, MetersAreReplacedTogether) {
   ASSERT_VALUE(meter, store().meter(one.microvm));
   EXPECT_THAT(meter, Optional(more.meter));
   ASSERT_DONE(store().save_meters({}));
+}
+
+TEST_P(MicrovmConformance, AMeterIsWrittenWithTheStateOrNotAtAll) {
+  const auto microvm = add(store(), sample_microvm(1, a_.id));
+  const core::Meter meter = sample_usage(1, a_.id).meter;
+  MicrovmChange change{
+      .id = microvm.id, .expected = microvm.revision + 1, .state = running, .meter = meter};
+  EXPECT_EQ(code_of(store().change(change)), Code::conflict);
+  ASSERT_VALUE(auto found, store().meter(microvm.id));
+  EXPECT_EQ(found, std::nullopt);
+  change.expected = microvm.revision;
+  ASSERT_DONE(store().change(change));
+  ASSERT_VALUE(found, store().meter(microvm.id));
+  EXPECT_THAT(found, Optional(meter));
 }
 
 TEST_P(MicrovmConformance, RemovingATenantTakesAllItHad) {

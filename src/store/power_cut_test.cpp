@@ -51,7 +51,7 @@ World look(Store& store) {
     append(world.events, store.events(tenant.id, std::nullopt, 0, 10'000));
     auto images = store.list_images(tenant.id, "", {.size = 1000});
     auto microvms = store.list_microvms(tenant.id, {}, {.size = 1000});
-    auto usage = store.usage(tenant.id, core::Time{});
+    auto usage = store.usage(tenant.id, core::Time{}, 10'000);
     EXPECT_TRUE(images && microvms && usage);
     if (!images || !microvms || !usage) return world;
     append(world.images, Result<std::vector<core::Image>>(images->items));

@@ -52,6 +52,7 @@ struct MicrovmChange {
   std::optional<std::string> egress;
   bool clear_payload = false;
   core::Time at{};
+  std::optional<core::Meter> meter;  // as save_meters would, in the same transaction
   Durability durability = Durability::now;
 };
 
@@ -184,8 +185,11 @@ class Store {
   virtual Result<std::optional<core::Meter>> meter(const core::MicrovmId& id) = 0;
   // Replaces the meters, in one transaction; those of tenants that are gone are left out.
   virtual Result<> save_meters(const std::vector<UsageRow>& rows) = 0;
-  // Per microVM, of microVMs active (metered) at or after `since`, largest running time first.
-  virtual Result<std::vector<UsageRow>> usage(const core::TenantId& tenant, core::Time since) = 0;
+  // Of microVMs active (metered) at or after `since`, what each used in its whole life: those
+  // metered last first, and in all.
+  virtual Result<std::vector<UsageRow>> usage(const core::TenantId& tenant, core::Time since,
+                                              std::uint32_t limit) = 0;
+  virtual Result<core::Usage> usage_total(const core::TenantId& tenant, core::Time since) = 0;
 };
 
 }  // namespace firebreak::store

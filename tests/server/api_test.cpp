@@ -266,6 +266,7 @@ TEST_F(Api, EventsAndUsageTellWhatHappened) {
     found = true;
     EXPECT_GT(item.at("runningSeconds").to_number<double>(), 0);
     EXPECT_GT(item.at("cpuSeconds").to_number<double>(), 0);
+    EXPECT_GT(item.at("snapshotReadBytes").to_number<double>(), 0);
     EXPECT_GT(item.at("snapshotWrittenBytes").to_number<double>(), 0);
   }
   EXPECT_TRUE(found) << usage.text;

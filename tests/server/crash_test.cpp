@@ -110,7 +110,7 @@ TEST_F(Crash, AServerWithoutNetworksTakesOverWhatHadOne) {
   const std::string id = run();
   exec(id, "echo kept > /dev/shm/x");
   const std::string network = server->data_dir() + "/netns/" + id;
-  if (!sys::exists(network)) GTEST_SKIP() << "this host has no networks";
+  ASSERT_TRUE(sys::exists(network)) << server->log();
   server->kill_hard();
   server->set_options({"--tick-ms=100", "--pool-most=1", "--networks=false"});
   ASSERT_TRUE(server->start()) << server->log();
@@ -121,6 +121,58 @@ TEST_F(Crash, AServerWithoutNetworksTakesOverWhatHadOne) {
   server->set_options({"--tick-ms=100", "--pool-most=1"});
   restart_with("");
   expect_clean();
+}
+
+// Before a meter was ever saved by the clock; then while it is suspended.
+TEST_F(Crash, WhatWasUsedIsCountedOnceWhateverHappensToTheServer) {
+  using Clock = std::chrono::steady_clock;
+  const auto seconds = [](Clock::duration span) {
+    return std::chrono::duration<double>(span).count();
+  };
+  const auto used = [](const std::string& id, const char* member) {
+    const Answer usage = server->call("GET", "/v1/usage");
+    for (const json::value& item : usage.object().at("items").as_array()) {
+      if (item.at("microvm").as_string() == id) return item.at(member).to_number<double>();
+    }
+    return -1.0;
+  };
+  const auto asked = Clock::now();
+  const std::string id = run();
+  const auto began = Clock::now();
+  exec(id, "true");
+  server->kill_hard();
+  ASSERT_TRUE(server->start()) << server->log();
+  const double least = seconds(Clock::now() - began);
+  const double ran = used(id, "runningSeconds");
+  EXPECT_GE(ran + 0.01, least);
+  EXPECT_LE(ran, seconds(Clock::now() - asked));
+  EXPECT_LE(used(id, "cpuSeconds"), 2 * seconds(Clock::now() - asked));
+  EXPECT_GT(used(id, "snapshotReadBytes"), 0);
+
+  server->call("POST", path(id, "/suspend"));
+  const double ran_all = seconds(Clock::now() - asked);
+  server->kill_hard();
+  ASSERT_TRUE(server->start()) << server->log();
+  EXPECT_GE(used(id, "runningSeconds"), ran);
+  EXPECT_LE(used(id, "runningSeconds"), ran_all);
+  EXPECT_GT(used(id, "snapshotWrittenBytes"), 0);
+  server->call("DELETE", path(id));
+  EXPECT_LE(used(id, "runningSeconds"), ran_all);
+  EXPECT_GT(used(id, "suspendedGbHours"), 0);
+  expect_clean();
+}
+
+TEST_F(Crash, CheckSeesHoldersThatNobodyNames) {
+  const auto names = sys::list_dir(server->data_dir() + "/snapshots");
+  ASSERT_TRUE(names && !names->empty());
+  const std::string note = server->data_dir() + "/snapshots/" + names->front() + "/holder.json";
+  const auto text = sys::read_file(note);
+  ASSERT_TRUE(text) << text.error().text();
+  ASSERT_EQ(::unlink(note.c_str()), 0);
+  const auto leak = server->cli({"check"});
+  EXPECT_THAT(leak.out, ::testing::HasSubstr("holder ")) << leak.out;
+  ASSERT_TRUE(sys::swap_file(note, *text));
+  EXPECT_EQ(server->cli({"check"}).out, "0 leaks\n");
 }
 
 TEST_F(Crash, CheckLooksAloneWhenNoServerRuns) {

@@ -61,6 +61,19 @@ TEST_F(Life, ADetachedExecIsWork) {
   server->call("DELETE", path(id));
 }
 
+// Meters are read every ten seconds, which is longer than its idle time.
+TEST_F(Life, AGuestThatComputesIsNotSuspendedWithoutALook) {
+  const std::string id = run({{"idle", {{"maxIdleSeconds", 2}, {"suspendedSeconds", 3600}}}});
+  const Answer started = exec(
+      id, "setsid sh -c 'while :; do :; done' </dev/null >/dev/null 2>&1 & echo $! > /tmp/pid");
+  ASSERT_EQ(started.text_of("exitCode"), "0") << started.text;
+  std::this_thread::sleep_for(
+      std::chrono::seconds(7));  // longer than the idle time: that is the test
+  const Answer awake = server->call("GET", path(id));
+  EXPECT_EQ(awake.text_of("state"), "RUNNING") << awake.text;
+  server->call("DELETE", path(id));
+}
+
 TEST_F(Life, TheTrafficRuleSeesOnlyTraffic) {
   const std::string id =
       run({{"idle", {{"maxIdleSeconds", 1}, {"suspendedSeconds", 3600}, {"rule", "traffic"}}}});

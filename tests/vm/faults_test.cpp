@@ -86,7 +86,7 @@ class Saboteur {
     if (point != point_) return;
     auto record = host_.read_record(id_);
     if (!record || record->pid == 0) return;
-    auto process = machine::adopt({static_cast<pid_t>(record->pid), record->start_time});
+    auto process = machine::adopt(machine::process_of(*record));
     if (!process) return;
     EXPECT_TRUE(process->kill());
     // Gone before the operation goes on, but not reaped: that is the engine's business.

@@ -1,8 +1,11 @@
 // Damaged and foreign snapshots and saved states are refused before a machine runs on them, and the
 // intact original goes on working; where the RAM of a snapshot comes from after a daemon has died.
+#include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <optional>
 
+#include <boost/asio/detached.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -352,6 +355,52 @@ TEST_F(BaseRam, IsRebuiltFromTheFileWhenTheHolderIsGone) {
     CO_VALUE(const Holder fresh, read_holder(directory));
     EXPECT_TRUE(machine::is_alive(fresh.process));
     EXPECT_NE(fresh.inode, killed.inode);
+  });
+}
+
+std::optional<machine::HeldSnapshot> held(const QemuEngine& engine, const std::string& directory) {
+  for (const machine::HeldSnapshot& one : engine.held()) {
+    if (one.directory == directory) return one;
+  }
+  return std::nullopt;
+}
+
+TEST_F(BaseRam, IsLoadedOnceHoweverManyAskAtTheSameTime) {
+  run([]() -> Task<void> {
+    CO_VALUE(auto snapshot, co_await world().default_snapshot());
+    const std::string directory = snapshot->directory();
+    {
+      co_await expect_usable(*world().another_engine(), directory);
+    }
+    CO_VALUE(const Holder killed, read_holder(directory));
+    CO_OK(kill_holder(killed));
+    auto engine = world().another_engine();
+    EXPECT_FALSE(held(*engine, directory));
+    std::vector<std::shared_ptr<Snapshot>> loaded;
+    int left = 2;
+    net::Event done(world().io().get_executor());
+    const auto load = [&]() -> Task<void> {
+      auto one = co_await engine->load(directory, in_seconds(120));
+      if (one) loaded.push_back(*one);
+      --left;
+      done.notify();
+    };
+    for (int i = 0; i < 2; ++i) net::asio::co_spawn(world().io(), load(), net::asio::detached);
+    while (left > 0) (void)co_await done.wait(in_seconds(120));
+    CO_ASSERT(loaded.size() == 2);
+    EXPECT_EQ(loaded[0], loaded[1]);
+    const auto holders = machine::holders_below(directory.substr(0, directory.rfind('/')));
+    EXPECT_EQ(std::ranges::count(holders, directory, &machine::FoundHolder::directory), 1);
+    // It counts as held also when nobody uses it any more, until it is unloaded.
+    loaded.clear();
+    const auto unused = held(*engine, directory);
+    CO_ASSERT(unused.has_value());
+    EXPECT_EQ(unused->users, 0);
+    EXPECT_GT(unused->ram_bytes, 0U);
+    EXPECT_TRUE(held(*world().another_engine(), directory));
+    CO_OK(co_await engine->unload(directory, in_seconds(10)));
+    EXPECT_FALSE(held(*engine, directory));
+    co_await expect_usable(*world().another_engine(), directory);
   });
 }
 

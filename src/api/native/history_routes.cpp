@@ -7,6 +7,7 @@ namespace firebreak::api {
 namespace {
 
 constexpr std::uint32_t kEventsAtOnce = 500;
+constexpr std::uint32_t kUsageItems = 1000;
 constexpr auto kStreamDeadline = std::chrono::hours(24);
 constexpr auto kComment = std::chrono::seconds(15);
 
@@ -62,20 +63,24 @@ net::Task<Result<>> usage(control::Supervisor& supervisor, Call& call) {
     if (!ms) co_return fail(Code::invalid, "since must be Unix milliseconds");
     since = core::from_unix_ms(static_cast<std::int64_t>(*ms));
   }
-  FB_CO_TRY(co_await supervisor.account_now());
-  FB_CO_TRY_ASSIGN(const auto rows, co_await supervisor.services().db.run([&](store::Store& store) {
-    return store.usage(call.tenant(), since);
+  co_await supervisor.account_now(call.tenant());
+  store::Database& db = supervisor.services().db;
+  FB_CO_TRY_ASSIGN(const core::Usage total, co_await db.run([&](store::Store& store) {
+    return store.usage_total(call.tenant(), since);
   }));
-  core::Usage total;
+  FB_CO_TRY_ASSIGN(auto rows, co_await db.run([&](store::Store& store) {
+    return store.usage(call.tenant(), since, kUsageItems + 1);
+  }));
+  const bool more = rows.size() > kUsageItems;
+  if (more) rows.pop_back();
   json::array items;
   for (const store::UsageRow& row : rows) {
-    total += row.meter.total;
     json::object item = to_json(row.meter.total);
     item["microvm"] = row.microvm.str();
     items.push_back(std::move(item));
   }
   co_return co_await call.reply_json(
-      200, json::object{{"total", to_json(total)}, {"items", std::move(items)}});
+      200, json::object{{"total", to_json(total)}, {"items", std::move(items)}, {"more", more}});
 }
 
 }  // namespace

@@ -7,12 +7,14 @@
 
 #include "base/json.h"
 #include "base/sys.h"
+#include "base/text.h"
 #include "machine/process.h"
 
 namespace firebreak::machine {
 namespace {
 
 constexpr int kHeldFd = 3;
+constexpr std::string_view kName = "firebreak-holder";
 
 struct HolderRecord {
   ProcessId process;
@@ -32,6 +34,7 @@ std::optional<HolderRecord> read_record(const std::string& directory) {
   HolderRecord record;
   record.process.pid = static_cast<pid_t>(reader.u64("pid"));
   record.process.start_time = reader.u64("start_time");
+  record.process.boot_id = reader.string_or("boot_id", "");
   record.inode = reader.u64("inode");
   if (!reader.result()) return std::nullopt;
   return record;
@@ -54,8 +57,10 @@ Result<> start_holder(const std::string& program, const std::string& directory,
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-  std::string name = "firebreak-holder";
-  char* argv[] = {name.data(), nullptr};
+  // The directory is for whoever looks at processes.
+  std::string name(kName);
+  std::string holds = directory;
+  char* argv[] = {name.data(), holds.data(), nullptr};
   char* environment[] = {nullptr};
   pid_t pid = 0;
   const int err = ::posix_spawn(&pid, program.c_str(), &actions, &attributes, argv, environment);
@@ -63,8 +68,13 @@ Result<> start_holder(const std::string& program, const std::string& directory,
   posix_spawnattr_destroy(&attributes);
   if (err != 0) return fail_errno("starting " + program, err);
   FB_TRY_ASSIGN(const ProcessId id, identify(pid));
-  const json::object record{{"pid", id.pid}, {"start_time", id.start_time}, {"inode", inode}};
-  return sys::swap_file(record_path(directory), json::serialize(record) + "\n");
+  const json::object record{
+      {"pid", id.pid}, {"start_time", id.start_time}, {"boot_id", id.boot_id}, {"inode", inode}};
+  auto noted = sys::swap_file(record_path(directory), json::serialize(record) + "\n");
+  if (noted) return {};
+  // Nobody would find it again.
+  if (auto process = adopt(id)) (void)process->kill_and_wait(Deadline::in(std::chrono::seconds(5)));
+  return noted;
 }
 
 std::optional<RamImage> adopt_from_holder(const std::string& directory, std::uint64_t size) {
@@ -79,6 +89,25 @@ std::optional<RamImage> adopt_from_holder(const std::string& directory, std::uin
   auto ram = RamImage::adopt(std::move(fd), size);
   if (!ram) return std::nullopt;
   return *std::move(ram);
+}
+
+std::vector<FoundHolder> holders_below(const std::string& directory) {
+  std::vector<FoundHolder> found;
+  auto names = sys::list_dir("/proc");
+  if (!names) return found;
+  for (const std::string& name : *names) {
+    const auto pid = parse_u64(name);
+    if (!pid) continue;
+    auto line = sys::read_file("/proc/" + name + "/cmdline", 8192);
+    if (!line) continue;  // ended meanwhile
+    const auto words = split(*line, '\0');
+    if (words.size() < 2 || words[0] != kName || !words[1].starts_with(directory + "/")) continue;
+    FoundHolder holder{.pid = static_cast<pid_t>(*pid), .directory = std::string(words[1])};
+    const auto record = read_record(holder.directory);
+    holder.noted = record && record->process.pid == holder.pid && is_alive(record->process);
+    found.push_back(std::move(holder));
+  }
+  return found;
 }
 
 void stop_holder(const std::string& directory, Deadline deadline) {

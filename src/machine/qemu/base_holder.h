@@ -5,8 +5,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/deadline.h"
+#include "machine/inventory.h"
 #include "machine/qemu/ram_image.h"
 
 namespace firebreak::machine {
@@ -17,6 +19,8 @@ Result<> start_holder(const std::string& program, const std::string& directory,
 // The RAM kept by the holder noted there; nullopt when there is none that can be verified (pid
 // start time, inode, seals, size).
 std::optional<RamImage> adopt_from_holder(const std::string& directory, std::uint64_t size);
+// Every holder of a snapshot below that directory, found by looking at processes.
+std::vector<FoundHolder> holders_below(const std::string& directory);
 // Ends it, if it is there.
 void stop_holder(const std::string& directory, Deadline deadline);
 

@@ -226,6 +226,7 @@ Result<StartedProcess> MachineHost::start(MachineRecord& record, const CommandLi
   FB_TRY_ASSIGN(JailedProcess process, spawn_jailed(spec));
   record.pid = process.id().pid;
   record.start_time = process.id().start_time;
+  record.boot_id = process.id().boot_id;
   FB_TRY(write_record(record));
   faults_.reach("start.spawned");
   return connect(record);
@@ -233,7 +234,7 @@ Result<StartedProcess> MachineHost::start(MachineRecord& record, const CommandLi
 
 Result<StartedProcess> MachineHost::connect(const MachineRecord& record) {
   const std::string directory = machine_dir(record.id);
-  auto process = adopt({static_cast<pid_t>(record.pid), record.start_time});
+  auto process = adopt(process_of(record));
   if (!process) {
     return fail(Code::unavailable, "the process of machine " + record.id + " has ended",
                 process.error().text());
@@ -262,11 +263,12 @@ Result<> MachineHost::stop_process(const MachineRecord& record, Deadline deadlin
     if (first && !result) first = std::move(result);
   };
   if (record.pid != 0) {
-    const ProcessId id{static_cast<pid_t>(record.pid), record.start_time};
+    const ProcessId id = process_of(record);
     if (auto process = adopt(id)) {
       if (auto ended = process->kill_and_wait(deadline); !ended)
         note(fail(ended.error(), "ending machine " + record.id));
-    } else if (const auto zombie = identify(id.pid); zombie && *zombie == id) {
+    } else if (const auto zombie = identify(id.pid);
+               zombie && zombie->start_time == id.start_time) {
       // It ended by itself; until it is reaped its uid counts as in use.
       ::waitpid(id.pid, nullptr, WNOHANG);
     }

@@ -115,12 +115,8 @@ net::Task<Result<std::shared_ptr<QemuSnapshot>>> QemuEngine::prepared_kernel(con
   // Its memory is held by this process alone, as long as machines of builds run on it: nobody needs
   // it after a crash.
   auto load = [&]() -> net::Task<Result<std::shared_ptr<QemuSnapshot>>> {
-    auto loaded = co_await load_cached(directory);
-    auto stop = [&]() -> Result<> {
-      stop_holder(directory, deadline);
-      return {};
-    };
-    (void)co_await net::run_blocking(pool_, stop);
+    auto loaded = co_await load_cached(directory, deadline);
+    (void)co_await unload(directory, deadline);
     co_return loaded;
   };
   if (sys::exists(directory + "/snapshot.json")) {
@@ -131,14 +127,17 @@ net::Task<Result<std::shared_ptr<QemuSnapshot>>> QemuEngine::prepared_kernel(con
   BootSpec blank{
       .id = "kernel-" + sys::random_hex(8), .size = spec.size, .base_disk = spec.base_disk};
   Stopwatch watch;
+  preparing_id_ = blank.id;  // only one at a time
   auto booted = co_await boot_kernel(blank, watch, deadline);
-  if (!booted) co_return std::unexpected(co_await clean_up(blank.id, booted.error()));
-  auto frozen = co_await (*booted)->snapshot_kernel(directory, deadline);
+  Result<> frozen = booted ? co_await (*booted)->snapshot_kernel(directory, deadline)
+                           : std::unexpected(booted.error());
   if (!frozen) {
-    booted->reset();
+    if (booted) booted->reset();
     (void)sys::remove_tree(directory);
-    co_return std::unexpected(co_await clean_up(blank.id, frozen.error()));
+    frozen = std::unexpected(co_await clean_up(blank.id, frozen.error()));
   }
+  preparing_id_.clear();
+  if (!frozen) co_return std::unexpected(frozen.error());
   co_return co_await load();
 }
 

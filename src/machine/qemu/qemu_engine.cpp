@@ -18,7 +18,9 @@ Result<std::unique_ptr<QemuEngine>> QemuEngine::create(EngineConfig config,
                                                        net::asio::any_io_executor executor,
                                                        net::asio::thread_pool& pool) {
   FB_TRY_ASSIGN(MachineHost host, MachineHost::open(std::move(config)));
-  return std::unique_ptr<QemuEngine>(new QemuEngine(std::move(host), std::move(executor), pool));
+  std::unique_ptr<QemuEngine> engine(new QemuEngine(std::move(host), std::move(executor), pool));
+  engine->find_held();
+  return engine;
 }
 
 net::Task<Error> QemuEngine::clean_up(std::string id, Error error) {
@@ -32,17 +34,56 @@ net::Task<Error> QemuEngine::clean_up(std::string id, Error error) {
   co_return error;
 }
 
-net::Task<Result<std::shared_ptr<QemuSnapshot>>> QemuEngine::load_cached(std::string directory) {
-  if (auto known = loaded_[directory].lock()) co_return known;
+std::shared_ptr<QemuEngine::Base> QemuEngine::base_of(const std::string& directory) {
+  auto& base = bases_[directory];
+  if (!base) base = std::make_shared<Base>(executor_);
+  return base;
+}
+
+void QemuEngine::find_held() {
+  for (const FoundHolder& holder : holders_below(host_.config().data_dir)) {
+    if (!holder.noted) continue;
+    const auto text = sys::read_file(holder.directory + "/snapshot.json");
+    if (!text) continue;
+    const auto record = parse_snapshot_record(*text);
+    if (!record) continue;
+    const auto ram = adopt_from_holder(holder.directory,
+                                       static_cast<std::uint64_t>(record->size.memory_mib) << 20);
+    if (!ram) continue;
+    const auto base = base_of(holder.directory);
+    base->held = true;
+    base->ram_bytes = ram->allocated_bytes();
+  }
+}
+
+net::Task<Result<std::shared_ptr<QemuSnapshot>>> QemuEngine::load_cached(std::string directory,
+                                                                         Deadline deadline) {
+  const auto base = base_of(directory);
+  if (auto known = base->snapshot.lock()) co_return known;
+  FB_CO_TRY_ASSIGN(const auto turn, co_await base->turn.lock(deadline));
+  if (auto known = base->snapshot.lock()) co_return known;
   auto load = [this, &directory]() { return QemuSnapshot::load(host_, directory); };
   auto loaded = co_await net::run_blocking(pool_, load);
-  if (loaded) loaded_[directory] = *loaded;
+  if (loaded) {
+    base->snapshot = *loaded;
+    base->held = true;
+    base->ram_bytes = (*loaded)->ram_bytes();
+  }
   co_return loaded;
 }
 
+std::vector<HeldSnapshot> QemuEngine::held() const {
+  std::vector<HeldSnapshot> found;
+  for (const auto& [directory, base] : bases_) {
+    const long users = base->snapshot.use_count();
+    if (base->held || users > 0) found.push_back({directory, base->ram_bytes, users});
+  }
+  return found;
+}
+
 net::Task<Result<std::shared_ptr<Snapshot>>> QemuEngine::load(const std::string& directory,
-                                                              Deadline) {
-  FB_CO_TRY_ASSIGN(auto loaded, co_await load_cached(directory));
+                                                              Deadline deadline) {
+  FB_CO_TRY_ASSIGN(auto loaded, co_await load_cached(directory, deadline));
   co_return std::shared_ptr<Snapshot>(std::move(loaded));
 }
 
@@ -121,7 +162,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string
   auto saved = sys::open(directory + "/saved", O_RDONLY);
   if (!saved)
     co_return fail(Code::conflict, "machine " + id + " is not suspended", saved.error().message);
-  FB_CO_TRY_ASSIGN(auto snapshot, co_await load_cached(record.snapshot));
+  FB_CO_TRY_ASSIGN(auto snapshot, co_await load_cached(record.snapshot, deadline));
   record.phase = MachinePhase::starting;
   record.network = network.value_or(record.network);
   watch.lap("find");
@@ -168,7 +209,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string
   }
   if (record.snapshot.empty())
     co_return fail(Code::conflict, "machine " + id + " was being built: discard it");
-  FB_CO_TRY_ASSIGN(auto snapshot, co_await load_cached(record.snapshot));
+  FB_CO_TRY_ASSIGN(auto snapshot, co_await load_cached(record.snapshot, deadline));
   auto connect = [&]() { return host_.connect(record); };
   FB_CO_TRY_ASSIGN(StartedProcess process, co_await net::run_blocking(pool_, connect));
   auto machine =
@@ -206,15 +247,21 @@ net::Task<Result<>> QemuEngine::discard(const std::string& id, Deadline deadline
 }
 
 net::Task<Result<>> QemuEngine::unload(const std::string& directory, Deadline deadline) {
+  const auto base = base_of(directory);
+  FB_CO_TRY_ASSIGN(const auto turn, co_await base->turn.lock(deadline));
   auto stop = [&]() -> Result<> {
     stop_holder(directory, deadline);
     return {};
   };
+  base->held = false;
   co_return co_await net::run_blocking(pool_, stop);
 }
 
 net::Task<Result<>> QemuEngine::remove_snapshot(const std::string& directory, Deadline deadline) {
+  const auto base = base_of(directory);
+  FB_CO_TRY_ASSIGN(const auto turn, co_await base->turn.lock(deadline));
   auto remove = [&]() { return machine::remove_snapshot(directory, deadline); };
+  base->held = false;
   co_return co_await net::run_blocking(pool_, remove);
 }
 
@@ -226,6 +273,7 @@ Result<Inventory> QemuEngine::inventory() const {
   found.processes = processes_of(host_.config().uids);
   found.mounts = mounts_below(host_.config().data_dir);
   if (auto names = sys::list_dir(host_.config().data_dir + "/snapshots")) found.snapshots = *names;
+  found.holders = holders_below(host_.config().data_dir);
   return found;
 }
 
@@ -236,7 +284,9 @@ Result<std::vector<FoundMachine>> QemuEngine::list() const {
     FoundMachine machine{.id = id, .suspended = is_suspended(id)};
     if (auto record = host_.read_record(id)) {
       machine.parked = record->phase == MachinePhase::parked;
+      machine.process = record->pid != 0 && is_alive(process_of(*record));
     }
+    if (auto files = sys::list_dir(host_.machine_dir(id))) machine.files = *std::move(files);
     found.push_back(std::move(machine));
   }
   return found;

@@ -34,6 +34,7 @@ class QemuEngine final : public Engine {
   net::Task<Result<>> discard(const std::string& id, Deadline deadline) override;
 
   net::Task<Result<>> unload(const std::string& directory, Deadline deadline) override;
+  std::vector<HeldSnapshot> held() const override;
   Result<std::vector<std::string>> snapshot_disks(const std::string& directory) const override {
     return machine::snapshot_disks(directory);
   }
@@ -42,6 +43,8 @@ class QemuEngine final : public Engine {
   bool is_suspended(const std::string& id) const override;
   std::uint64_t stored_bytes(const std::string& id) const override;
 
+  // Id of a machine that the engine makes for itself just now; empty: none.
+  const std::string& preparing() const { return preparing_id_; }
   // Looks at the whole host; blocking.
   Result<Inventory> inventory() const;
 
@@ -51,7 +54,19 @@ class QemuEngine final : public Engine {
   QemuEngine(MachineHost host, net::asio::any_io_executor executor, net::asio::thread_pool& pool)
       : host_(std::move(host)), executor_(std::move(executor)), pool_(pool) {}
   QemuDeps deps() { return {host_, executor_, pool_}; }
-  net::Task<Result<std::shared_ptr<QemuSnapshot>>> load_cached(std::string directory);
+  // A snapshot in memory. Loading and unloading take turns: two loads would hold its memory twice.
+  struct Base {
+    explicit Base(const net::asio::any_io_executor& executor) : turn(executor) {}
+    net::Mutex turn;
+    std::weak_ptr<QemuSnapshot> snapshot;
+    bool held = false;  // its holder runs
+    std::uint64_t ram_bytes = 0;
+  };
+  std::shared_ptr<Base> base_of(const std::string& directory);
+  // Those whose holders an earlier daemon started; blocking.
+  void find_held();
+  net::Task<Result<std::shared_ptr<QemuSnapshot>>> load_cached(std::string directory,
+                                                               Deadline deadline);
   net::Task<Result<std::unique_ptr<QemuMachine>>> start_saved(
       MachineRecord record, std::shared_ptr<QemuSnapshot> snapshot, int saved_fd, Stopwatch& watch,
       Deadline deadline);
@@ -69,7 +84,8 @@ class QemuEngine final : public Engine {
   MachineHost host_;
   net::asio::any_io_executor executor_;
   net::asio::thread_pool& pool_;
-  std::map<std::string, std::weak_ptr<QemuSnapshot>> loaded_;
+  std::map<std::string, std::shared_ptr<Base>> bases_;  // by directory
+  std::string preparing_id_;
   net::Mutex preparing_{executor_};
 };
 

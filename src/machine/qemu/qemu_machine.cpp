@@ -384,6 +384,7 @@ Result<> QemuMachine::write_child(const std::string& id,
   child.phase = MachinePhase::starting;
   child.pid = 0;
   child.start_time = 0;
+  child.boot_id.clear();
   child.forked = true;
   child.disks = frozen_layers;
   const std::string directory = deps_.host.machine_dir(id);

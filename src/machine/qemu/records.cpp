@@ -184,6 +184,7 @@ std::string to_json_text(const MachineRecord& record) {
                                       {"uid", record.uid},
                                       {"pid", record.pid},
                                       {"start_time", record.start_time},
+                                      {"boot_id", record.boot_id},
                                       {"network", record.network},
                                       {"forked", record.forked}}) +
          "\n";
@@ -217,6 +218,7 @@ Result<MachineRecord> parse_machine_record(std::string_view text) {
   record.uid = read_u32(reader, "uid");
   record.pid = reader.i64("pid");
   record.start_time = reader.u64("start_time");
+  record.boot_id = reader.string_or("boot_id", "");
   record.network = reader.boolean_or("network", false);
   record.forked = reader.boolean_or("forked", false);
   if (auto ok = reader.result(); !ok) return damaged("the machine's record", ok.error());

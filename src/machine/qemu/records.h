@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "machine/engine.h"
+#include "machine/process.h"
 #include "machine/qemu/command_line.h"
 
 namespace firebreak::machine {
@@ -61,10 +62,16 @@ struct MachineRecord {
   std::uint32_t uid = 0;
   std::int64_t pid = 0;
   std::uint64_t start_time = 0;
+  std::string boot_id;   // of the host when the process was started
   bool network = false;  // something is behind its network card
   bool forked = false;   // carries sockets of its parent until its first wake
   friend bool operator==(const MachineRecord&, const MachineRecord&) = default;
 };
+
+// The machine's process, alive or not.
+inline ProcessId process_of(const MachineRecord& record) {
+  return {static_cast<pid_t>(record.pid), record.start_time, record.boot_id};
+}
 
 std::string to_json_text(const SnapshotRecord& record);
 std::string to_json_text(const MachineRecord& record);

@@ -101,11 +101,14 @@ class SqliteStore final : public Store {
   Result<std::uint64_t> last_event() override;
   Result<std::optional<core::Meter>> meter(const core::MicrovmId& id) override;
   Result<> save_meters(const std::vector<UsageRow>& rows) override;
-  Result<std::vector<UsageRow>> usage(const core::TenantId& tenant, core::Time since) override;
+  Result<std::vector<UsageRow>> usage(const core::TenantId& tenant, core::Time since,
+                                      std::uint32_t limit) override;
+  Result<core::Usage> usage_total(const core::TenantId& tenant, core::Time since) override;
 
  private:
   // The microVM a client token has made, when it is remembered and was asked for in the same way.
   Result<std::optional<core::Microvm>> made_before(const core::Microvm& asked);
+  Result<> save_meter(const UsageRow& row);
   Result<> append_event(const core::Microvm& microvm, core::MicrovmState from, core::Time at,
                         const std::string& reason);
 

@@ -83,28 +83,47 @@ Result<std::optional<core::Meter>> SqliteStore::meter(const core::MicrovmId& id)
   return row->meter;
 }
 
+Result<> SqliteStore::save_meter(const UsageRow& row) {
+  const core::Usage& total = row.meter.total;
+  // A tenant removed meanwhile must not make the others' meters fail.
+  FB_TRY(db_->run(
+      "INSERT OR REPLACE INTO usage (microvm, tenant, metered_until, cpu_counter, "
+      "running_ms, cpu_usec, cpu_over_usec, memory_mib_ms, suspended_mib_ms, "
+      "snapshot_read_bytes, snapshot_written_bytes, bytes_in, bytes_out) "
+      "SELECT ?, id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM tenants WHERE id = ?",
+      row.microvm, row.meter.until, row.meter.cpu_counter, total.running_ms, total.cpu_usec,
+      total.cpu_over_usec, total.memory_mib_ms, total.suspended_mib_ms, total.snapshot_read_bytes,
+      total.snapshot_written_bytes, total.bytes_in, total.bytes_out, row.tenant));
+  return {};
+}
+
 Result<> SqliteStore::save_meters(const std::vector<UsageRow>& rows) {
   FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_));
-  for (const UsageRow& row : rows) {
-    const core::Usage& total = row.meter.total;
-    // A tenant removed meanwhile must not make the others' meters fail.
-    FB_TRY(db_->run(
-        "INSERT OR REPLACE INTO usage (microvm, tenant, metered_until, cpu_counter, "
-        "running_ms, cpu_usec, cpu_over_usec, memory_mib_ms, suspended_mib_ms, "
-        "snapshot_read_bytes, snapshot_written_bytes, bytes_in, bytes_out) "
-        "SELECT ?, id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM tenants WHERE id = ?",
-        row.microvm, row.meter.until, row.meter.cpu_counter, total.running_ms, total.cpu_usec,
-        total.cpu_over_usec, total.memory_mib_ms, total.suspended_mib_ms, total.snapshot_read_bytes,
-        total.snapshot_written_bytes, total.bytes_in, total.bytes_out, row.tenant));
-  }
+  for (const UsageRow& row : rows) FB_TRY(save_meter(row));
   return transaction.commit();
 }
 
-Result<std::vector<UsageRow>> SqliteStore::usage(const core::TenantId& tenant, core::Time since) {
+Result<std::vector<UsageRow>> SqliteStore::usage(const core::TenantId& tenant, core::Time since,
+                                                 std::uint32_t limit) {
   return read_all(db_->query("SELECT * FROM usage WHERE tenant = ? AND metered_until >= ? "
-                             "ORDER BY running_ms DESC, microvm",
-                             tenant, since),
+                             "ORDER BY metered_until DESC, microvm LIMIT ?",
+                             tenant, since, limit),
                   read_usage);
+}
+
+Result<core::Usage> SqliteStore::usage_total(const core::TenantId& tenant, core::Time since) {
+  FB_TRY_ASSIGN(
+      const auto row,
+      read_one(db_->query("SELECT '', tenant, 0, 0, coalesce(sum(running_ms), 0), "
+                          "coalesce(sum(cpu_usec), 0), coalesce(sum(cpu_over_usec), 0), "
+                          "coalesce(sum(memory_mib_ms), 0), coalesce(sum(suspended_mib_ms), 0), "
+                          "coalesce(sum(snapshot_read_bytes), 0), "
+                          "coalesce(sum(snapshot_written_bytes), 0), "
+                          "coalesce(sum(bytes_in), 0), coalesce(sum(bytes_out), 0) "
+                          "FROM usage WHERE tenant = ? AND metered_until >= ? GROUP BY tenant",
+                          tenant, since),
+               read_usage));
+  return row ? row->meter.total : core::Usage{};
 }
 
 }  // namespace firebreak::store

@@ -245,6 +245,7 @@ Result<core::Microvm> SqliteStore::change(const MicrovmChange& change) {
   ++now.revision;
   FB_TRY(update_microvm(*db_, now));
   if (change.state) FB_TRY(append_event(now, from, change.at, change.reason.value_or("")));
+  if (change.meter) FB_TRY(save_meter({now.id, now.tenant, *change.meter}));
   FB_TRY(transaction.commit());
   return now;
 }
