@@ -241,9 +241,9 @@ TEST_F(Endpoint, ASuspendCutsWhatIsOpen) {
 }
 
 TEST_F(Endpoint, WebSocketsEndWithASuspendAndComeBackAfterIt) {
-  constexpr int kSockets = 40;
+  constexpr int kSockets = 200;
   const Served vm = serve();
-  const Deadline deadline = Deadline::in(std::chrono::seconds(180));
+  const Deadline deadline = Deadline::in(std::chrono::seconds(400));
   int greeted = 0;
   int ended = 0;
   auto follow = [&]() -> net::Task<void> {
