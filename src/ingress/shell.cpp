@@ -61,25 +61,37 @@ net::Task<void> screen(net::WebSocket& socket, Visit& visit, machine::ExecStream
   (void)co_await socket.close(1011, "the microVM went away", Deadline::in(kCallTime));
 }
 
-}  // namespace
-
-net::Task<Result<>> serve_shell(net::HttpExchange& exchange, const Route& route, Visit& visit) {
-  machine::ExecSpec spec;
-  spec.shell = "command -v bash >/dev/null && exec bash -l || exec sh -l";
-  spec.user = "root";
-  spec.env["TERM"] = "xterm";
-  spec.with_stdin = true;
-  spec.pty = {80, 24};
-  const Deadline deadline = Deadline::in(kStartTime);
-  FB_CO_TRY_ASSIGN(const std::string exec, co_await visit.agent().start_exec(spec, deadline));
+net::Task<Result<>> converse(net::HttpExchange& exchange, const Route& route, Visit& visit,
+                             std::string exec, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto output, co_await visit.agent().exec_output(exec, 0, deadline));
   const std::string protocol = route.platform_protocols ? std::string(kMarkerProtocol) : "";
   FB_CO_TRY_ASSIGN(auto socket, co_await net::accept_websocket(exchange, protocol, deadline));
   const json::object hello{{"type", "session_init"}, {"session_id", core::new_uuid()}};
   FB_CO_TRY(co_await socket->write(true, json::serialize(hello), deadline));
   co_await (keys(*socket, visit, exec) || screen(*socket, visit, *output));
-  (void)co_await visit.agent().data_call("DELETE", "/execs/" + exec, {}, Deadline::in(kCallTime));
   co_return Result<>();
+}
+
+}  // namespace
+
+net::Task<Result<>> serve_shell(net::HttpExchange& exchange, const Route& route, Visit& visit) {
+  machine::ExecSpec spec;
+  // Named by us: it is ended also when nobody heard that it has begun.
+  spec.id = "shell-" + core::new_uuid();
+  spec.shell = "command -v bash >/dev/null && exec bash -l || exec sh -l";
+  spec.user = "root";
+  spec.env["TERM"] = "xterm";
+  spec.with_stdin = true;
+  spec.pty = {80, 24};
+  const Deadline deadline = Deadline::in(kStartTime);
+  Result<> done;
+  if (auto exec = co_await visit.agent().start_exec(spec, deadline); exec)
+    done = co_await converse(exchange, route, visit, spec.id, deadline);
+  else
+    done = std::unexpected(std::move(exec).error());
+  (void)co_await visit.agent().data_call("DELETE", "/execs/" + spec.id, {},
+                                         Deadline::in(kCallTime));
+  co_return done;
 }
 
 }  // namespace firebreak::ingress

@@ -241,9 +241,9 @@ TEST_F(Endpoint, ASuspendCutsWhatIsOpen) {
 }
 
 TEST_F(Endpoint, WebSocketsEndWithASuspendAndComeBackAfterIt) {
-  constexpr int kSockets = 40;
+  constexpr int kSockets = 200;
   const Served vm = serve();
-  const Deadline deadline = Deadline::in(std::chrono::seconds(180));
+  const Deadline deadline = Deadline::in(std::chrono::seconds(400));
   int greeted = 0;
   int ended = 0;
   auto follow = [&]() -> net::Task<void> {
@@ -321,6 +321,48 @@ TEST_F(Endpoint, BadTokenRequestsAreRefused) {
         json::object{{"ports", 80}, {"kind", "root"}},
         json::object{{"ports", 80}, {"kind", "shell"}}})
     EXPECT_EQ(server->call("POST", path(id, "/tokens"), body).status, 400) << json::serialize(body);
+  server->call("DELETE", path(id));
+}
+
+// Each asks for a shell and is gone, with a reset, before it is there.
+constexpr const char* kLeave = R"(
+import socket, ssl, struct, sys
+host, port = sys.argv[1].split("://")[1].split(":")
+context = ssl.create_default_context(cafile=sys.argv[2])
+context.check_hostname = False
+for i in range(5):
+    s = context.wrap_socket(socket.create_connection((host, int(port))))
+    s.sendall(("GET %s HTTP/1.1\r\nhost: %s\r\nx-aws-proxy-auth: %s\r\nx-aws-proxy-port: 8022\r\n"
+               "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n"
+               "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+               % (sys.argv[3], host, sys.argv[4])).encode())
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    s.close()
+)";
+
+TEST_F(Endpoint, AShellThatNobodyWaitsForIsNotLeftRunning) {
+  const Answer made = run();
+  const std::string id = made.text_of("id");
+  const std::string token = token_of(id, json::object{{"kind", "shell"}});
+  const auto served = [] {
+    double count = 0;
+    for (const char* result : {"passed", "502"})
+      count += server->metric("firebreak_endpoint_requests_total{result=\"" + std::string(result) +
+                              "\"}");
+    return count;
+  };
+  const double before = served();
+  const auto left = server->run({"/usr/bin/python3", "-c", kLeave, server->endpoint_url(),
+                                 server->ca_file(), place(made, "/shell"), token});
+  ASSERT_EQ(left.status, 0) << left.err;
+  // A reset may overtake the request that it follows.
+  const auto none_runs = [&id] {
+    return server->call("GET", path(id, "/execs")).text_of("execs") == "[]";
+  };
+  for (int i = 0; i < 300 && (served() < before + 2 || !none_runs()); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_GE(served(), before + 2);
+  EXPECT_TRUE(none_runs());
   server->call("DELETE", path(id));
 }
 
