@@ -34,6 +34,9 @@ class WarmPool {
   void give_back(const core::ImageVersion& version, Clone clone);
   // No more clones of it.
   net::Task<void> drop(const core::ImageVersion& version);
+  // No more clones of any other.
+  using Key = std::pair<core::ImageId, std::uint32_t>;
+  net::Task<void> keep_only(std::set<Key> versions);
 
   // Refills until stop() is called.
   net::Task<void> run();
@@ -64,7 +67,6 @@ class WarmPool {
     int failures = 0;
     core::Time retry_at{};
   };
-  using Key = std::pair<core::ImageId, std::uint32_t>;
   static Key key(const core::ImageVersion& version) { return {version.image, version.number}; }
 
   // Whether the next clone of it gets a network. One with a network serves everybody; one without
