@@ -39,6 +39,7 @@ std::map<std::string, std::string> platform_env(const api::lambda::Place& place,
 
 Task<Result<api::OrderedImage>> order_image(AwsParts parts, core::Tenant tenant,
                                             api::ImageOrder order) {
+  FB_CO_TRY_ASSIGN(control::Builds::Ticket ticket, parts.builds.admit(tenant.id));
   control::BuildRequest request;
   request.name = order.name;
   request.memory_mib = order.memory_mib;
@@ -56,8 +57,9 @@ Task<Result<api::OrderedImage>> order_image(AwsParts parts, core::Tenant tenant,
   request.fetch = [&artifacts = parts.artifacts, id = tenant.id, order](Deadline deadline) {
     return artifacts.fetch(id, order, deadline);
   };
-  FB_CO_TRY_ASSIGN(control::NewVersion made,
-                   co_await parts.builds.order(std::move(tenant), std::move(request)));
+  FB_CO_TRY_ASSIGN(
+      control::NewVersion made,
+      co_await parts.builds.order(std::move(tenant), std::move(request), std::move(ticket)));
   co_return api::OrderedImage{std::move(made.image), std::move(made.version)};
 }
 

@@ -1,4 +1,4 @@
-// image ls, bases, show, history, logs, rm; build is in build_command.cpp.
+// image ls, bases, cache, show, history, logs, rm; build is in build_command.cpp.
 #include <iostream>
 
 #include <CLI/CLI.hpp>
@@ -33,13 +33,23 @@ net::Task<Result<>> list(Client& client, bool as_json) {
     print_json(answer.at("items"));
     co_return Result<>();
   }
-  TextTable table({"NAME", "STATE", "OWNER", "CREATED"});
+  const auto mib = [](const json::object& image, const char* name) {
+    return std::to_string(parse_u64(text_of(image, name)).value_or(0) >> 20);
+  };
+  TextTable table({"NAME", "STATE", "OWNER", "CREATED", "DISK MIB", "MEMORY MIB"});
   for (const json::value& item : answer.at("items").as_array()) {
     const json::object& image = item.as_object();
     table.add({text_of(image, "name"), text_of(image, "state"),
-               text_of(image, "system") == "true" ? "system" : "you", age_of(image, "createdAt")});
+               text_of(image, "system") == "true" ? "system" : "you", age_of(image, "createdAt"),
+               mib(image, "diskBytes"), mib(image, "memoryBytes")});
   }
   table.print();
+  co_return Result<>();
+}
+
+net::Task<Result<>> cache(Client& client) {
+  FB_CO_TRY_ASSIGN(const json::object answer, co_await client.call("GET", "/v1/build-cache"));
+  print_json(answer);
   co_return Result<>();
 }
 
@@ -137,6 +147,12 @@ void add_image_commands(CLI::App& app, Common& common, std::vector<Command>& com
                         return with_client(common, [&](Client& client, int&) {
                           return bases(client, common.json);
                         });
+                      }});
+
+  CLI::App* kept = image->add_subcommand("cache", "What builds keep for your next ones, as JSON");
+  commands.push_back({kept, [&common] {
+                        return with_client(common,
+                                           [](Client& client, int&) { return cache(client); });
                       }});
 
   auto name = std::make_shared<std::string>();

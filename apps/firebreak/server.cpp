@@ -151,7 +151,8 @@ class Server {
     FB_TRY_ASSIGN(const auto roles, read_roles(config_.roles));
     supervisor_->roles().set_common(roles);
     FB_TRY_ASSIGN(const BaseDisks disks, base_disks_of(config_, paths));
-    images_ = std::make_unique<control::Images>(*services_, supervisor_->pool(), disks.python);
+    images_ = std::make_unique<control::Images>(*services_, supervisor_->pool(), disks.python,
+                                                config_.data_dir + "/builds");
     FB_TRY(open_builds(disks, paths));
     FB_TRY_ASSIGN(ingress::TokenKeys keys,
                   ingress::TokenKeys::load(config_.data_dir + "/endpoint.keys", clock_.now()));

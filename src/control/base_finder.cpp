@@ -194,7 +194,8 @@ net::Task<Result<std::optional<image::FoundBase>>> BaseFinder::find_image(core::
   co_return image::FoundBase{
       .image = {.key = id, .config = std::move(config), .layers = {}},
       .disk = {.base = disks.front(), .layers = {disks.begin() + 1, disks.end()}, .id = id},
-      .blobs = {}};
+      .blobs = {},
+      .snapshot = version->snapshot};
 }
 
 }  // namespace firebreak::control

@@ -36,4 +36,12 @@ void BuildLog::remove(const core::BuildId& build) {
   sizes_.erase(build);
 }
 
+Result<> BuildLog::keep_only(const std::set<core::BuildId>& builds) {
+  if (!sys::exists(directory_)) return {};
+  FB_TRY_ASSIGN(const auto names, sys::list_dir(directory_));
+  for (const std::string& name : names)
+    if (const core::BuildId build(name); !builds.contains(build)) remove(build);
+  return {};
+}
+
 }  // namespace firebreak::control

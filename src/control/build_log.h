@@ -1,9 +1,10 @@
-// What builds print, kept on the host: one text file a build, of bounded size. Owned by Builds; one
-// executor.
+// What builds print, kept on the host: one text file a build, of bounded size, as long as the
+// build's record. Owned by Images; one executor.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -23,6 +24,8 @@ class BuildLog {
   // From a position on; empty at the end, and for a build without a log.
   Result<std::string> read(const core::BuildId& build, std::uint64_t position) const;
   void remove(const core::BuildId& build);
+  // Removes the logs of all others.
+  Result<> keep_only(const std::set<core::BuildId>& builds);
   // Some build's log has grown, or a build has ended.
   net::Broadcast& changed() { return changed_; }
 

@@ -2,7 +2,6 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
-#include <sys/stat.h>
 
 #include "base/sys.h"
 #include "control/version_config.h"
@@ -19,11 +18,8 @@ using core::VersionState;
 constexpr std::size_t kMaxStepText = 1000;
 // Other tenants' turns to plan included.
 constexpr auto kOrderTime = std::chrono::minutes(10);
-
-std::uint64_t allocated(const std::string& path) {
-  struct stat st{};
-  return ::stat(path.c_str(), &st) == 0 ? static_cast<std::uint64_t>(st.st_blocks) * 512 : 0;
-}
+// A build that had no turn by then is given up.
+constexpr auto kQueueTime = std::chrono::hours(6);
 
 // The code that AWS's users know, then what happened.
 std::string reason_of(const Error& error) {
@@ -115,14 +111,17 @@ Builds::Builds(Services& services, Images& images, Egress& egress, Capacity& cap
       config_(std::move(config)),
       bases_(services, pool, config_.bases),
       planner_(services.executor, bases_),
-      log_(services.executor, config_.directory),
-      slots_(services.executor, config_.parallel) {
+      queue_(services.executor, config_.parallel),
+      tickets_("builds under way", config_.per_tenant) {
   (void)sys::mkdirs(config_.directory, 0700);
 }
 
 net::Task<Result<>> Builds::prune() {
   FB_CO_TRY(co_await prune_bases());
-  FB_CO_TRY_ASSIGN(const auto owners, mounts_.owners());
+  FB_CO_TRY_ASSIGN(const auto of_mounts, mounts_.owners());
+  FB_CO_TRY_ASSIGN(const auto of_layers, cache_.owners());
+  std::set<std::string> owners(of_mounts.begin(), of_mounts.end());
+  owners.insert(of_layers.begin(), of_layers.end());
   for (const std::string& owner : owners) FB_CO_TRY(co_await shrink_caches(core::TenantId(owner)));
   co_return Result<>();
 }
@@ -130,7 +129,15 @@ net::Task<Result<>> Builds::prune() {
 net::Task<Result<>> Builds::forget(core::TenantId tenant) {
   FB_CO_TRY(cache_.shrink(tenant.str(), 0));
   auto remove = [&] { return mounts_.remove(tenant.str()); };
-  co_return co_await net::run_blocking(pool_, remove);
+  FB_CO_TRY(co_await net::run_blocking(pool_, remove));
+  co_return co_await images_.sweep();
+}
+
+net::Task<Result<CacheUse>> Builds::cache_use(core::TenantId tenant) {
+  FB_CO_TRY_ASSIGN(const image::LayerCache::Usage layers, cache_.usage(tenant.str()));
+  auto count = [&] { return mounts_.bytes(tenant.str()); };
+  FB_CO_TRY_ASSIGN(const std::uint64_t mounts, co_await net::run_blocking(pool_, count));
+  co_return CacheUse{.layers = layers.layers, .layer_bytes = layers.bytes, .mount_bytes = mounts};
 }
 
 net::Task<Result<>> Builds::shrink_caches(core::TenantId tenant) {
@@ -168,15 +175,11 @@ PlanOrder Builds::plan_order(const core::TenantId& tenant, const BuildRequest& r
           .registry = {}};
 }
 
-net::Task<Result<NewVersion>> Builds::order(core::Tenant tenant, BuildRequest request) {
+net::Task<Result<NewVersion>> Builds::order(core::Tenant tenant, BuildRequest request,
+                                            Ticket ticket) {
   if (closing_) co_return fail(Code::unavailable, "the server is stopping");
-  std::uint32_t under_way = 0;
-  for (const auto& [id, other] : active_) under_way += other->tenant.id == tenant.id ? 1 : 0;
-  if (under_way >= config_.per_tenant)
-    co_return fail(
-        Code::exhausted,
-        core::LimitRefusal{"builds under way", config_.per_tenant, under_way, {}}.message());
   auto active = std::make_shared<Active>();
+  active->ticket = std::move(ticket);
   active->egress = !request.build_egress.empty() ? request.build_egress
                    : !config_.egress.empty()     ? config_.egress
                                                  : tenant.egress.run_default;
@@ -209,11 +212,11 @@ net::Task<Result<NewVersion>> Builds::order(core::Tenant tenant, BuildRequest re
 
 net::Task<void> Builds::run(ActivePtr active) {
   NewVersion& made = active->made;
+  auto place = co_await queue_.enter(
+      active->tenant.id, [active] { return active->cancelled; }, Deadline::in(kQueueTime));
   const Deadline deadline = Deadline::in(config_.time);
-  auto slot = co_await slots_.lock(deadline);
-  Result<std::string> snapshot =
-      fail(Code::timeout, "the build waited too long for its turn; try again later");
-  if (slot) {
+  Result<std::string> snapshot = fail(Code::timeout, "the build waited too long for its turn");
+  if (place) {
     made.version.state = VersionState::in_progress;
     made.build.state = BuildState::in_progress;
     (void)co_await services_.db.run([&](store::Store& store) -> Result<> {
@@ -242,11 +245,20 @@ net::Task<void> Builds::run(ActivePtr active) {
   } else {
     say(*active, "SUCCESSFUL: " + made.image.name + " " + core::version_text(made.version.number));
   }
+  if (snapshot) {
+    core::ImageVersion taken = made.version;
+    taken.snapshot = *snapshot;
+    const SnapshotBytes bytes = images_.occupied(taken);
+    made.build.disk_bytes = bytes.disk;
+    made.build.memory_bytes = bytes.memory;
+  }
   (void)co_await images_.finish(made, std::move(snapshot));
+  for (const std::string& held : active->held)
+    co_await images_.let_go(held, Deadline::in(std::chrono::seconds(20)));
   if (auto shrunk = co_await shrink_caches(active->tenant.id); !shrunk)
     services_.log.warn("build cache", {{"error", shrunk.error().text()}});
   active_.erase(made.build.id);
-  log_.changed().notify();
+  log().changed().notify();
 }
 
 net::Task<Result<>> Builds::wait_for_room(ActivePtr active, Deadline deadline) {
@@ -303,23 +315,29 @@ net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline
   order.registry = {.tools = active->tools,
                     .log = [this, active](const std::string& line) { say(*active, line); }};
   FB_CO_TRY_ASSIGN(PlannedBuild plan, co_await planner_.plan(std::move(order), deadline));
+  for (const auto& [name, base] : plan.bases) {
+    if (base.snapshot.empty()) continue;
+    FB_CO_TRY_ASSIGN(const bool there, co_await hold(active, base.snapshot));
+    if (!there) co_return fail(Code::not_found, "the base image " + name + " was removed");
+  }
   const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
       services_.clock.now().time_since_epoch());
-  image::Builder builder(
-      services_.engine, cache_, mounts_, pool_, planner_.threads(),
-      {.owner = active->tenant.id.str(),
-       .context = std::move(plan.context),
-       .ignore = std::move(plan.ignore),
-       .plan = std::move(plan.plan),
-       .bases = std::move(plan.bases),
-       .scratch = bases_.scratch_disk(),
-       .secrets = std::move(request.secrets),
-       .use_cache = !request.no_cache,
-       .cache_mount_bytes = config_.cache_mount_bytes,
-       .mtime_ns = now.count(),
-       .name = "build-" + active->made.build.id.str(),
-       .machine = machine_spec(active),
-       .log = [this, active](std::string_view text) { log_.append(active->made.build.id, text); }});
+  image::Builder builder(services_.engine, cache_, mounts_, pool_, planner_.threads(),
+                         {.owner = active->tenant.id.str(),
+                          .context = std::move(plan.context),
+                          .ignore = std::move(plan.ignore),
+                          .plan = std::move(plan.plan),
+                          .bases = std::move(plan.bases),
+                          .scratch = bases_.scratch_disk(),
+                          .secrets = std::move(request.secrets),
+                          .use_cache = !request.no_cache,
+                          .cache_mount_bytes = config_.cache_mount_bytes,
+                          .mtime_ns = now.count(),
+                          .name = "build-" + active->made.build.id.str(),
+                          .machine = machine_spec(active),
+                          .log = [this, active](std::string_view text) {
+                            this->log().append(active->made.build.id, text);
+                          }});
   FB_CO_TRY_ASSIGN(const image::BuiltDisk built, co_await builder.run(deadline));
   co_return co_await take_snapshot(active, built, deadline);
 }
@@ -332,7 +350,7 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
   const std::string key = snapshot_key(active->tenant.id, request, built, env);
   FB_CO_TRY(record(*active, built, key));
   if (!request.no_cache) {
-    if (auto same = co_await same_snapshot(active->tenant.id, key, deadline)) {
+    if (auto same = co_await same_snapshot(active, key, deadline)) {
       say(*active, "the snapshot of an earlier build is the same: taken");
       co_return *same;
     }
@@ -350,12 +368,26 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
       .ready_path = request.ready_path,
       .python_context = request.python_context,
       .machine = machine_spec(active),
-      .log = [this, active](std::string_view text) { log_.append(active->made.build.id, text); }};
+      .log = [this, active](std::string_view text) {
+        this->log().append(active->made.build.id, text);
+      }};
   FB_CO_TRY(co_await image::make_snapshot(services_.engine, std::move(spec), deadline));
-  FB_CO_TRY(co_await images_.validate(name, request.hooks, machine_id, deadline));
-  active->made.build.disk_bytes = allocated(directory + "/disk.qcow2");
-  active->made.build.memory_bytes = allocated(directory + "/ram");
+  FB_CO_TRY(co_await validate(active, name, machine_id, deadline));
   co_return name;
+}
+
+net::Task<Result<>> Builds::validate(ActivePtr active, std::string snapshot, std::string machine_id,
+                                     Deadline deadline) {
+  const image::BuildMachineSpec machine = machine_spec(active);
+  machine.starting(machine_id);  // from here on a cancel finds it
+  const auto proceed = [active]() -> Result<> {
+    if (active->cancelled) return fail(Code::conflict, "the build was cancelled");
+    return {};
+  };
+  auto valid = co_await images_.validate(std::move(snapshot), active->request.hooks, machine_id,
+                                         proceed, deadline);
+  co_await machine.ended(machine_id);
+  co_return valid;
 }
 
 // Kept in the version: what it runs, how it was made, what the façade wants to see again.
@@ -373,14 +405,21 @@ Result<> Builds::record(Active& active, const image::BuiltDisk& built,
   return {};
 }
 
-net::Task<std::optional<std::string>> Builds::same_snapshot(core::TenantId tenant, std::string key,
+net::Task<Result<bool>> Builds::hold(ActivePtr active, std::string snapshot) {
+  FB_CO_TRY_ASSIGN(const bool there, co_await images_.hold(snapshot));
+  if (there) active->held.push_back(std::move(snapshot));
+  co_return there;
+}
+
+net::Task<std::optional<std::string>> Builds::same_snapshot(ActivePtr active, std::string key,
                                                             Deadline deadline) {
   const auto names = co_await services_.db.run(
-      [&](store::Store& store) { return snapshots_made_by(store, tenant, key); });
+      [&](store::Store& store) { return snapshots_made_by(store, active->tenant.id, key); });
   if (!names) co_return std::nullopt;
   for (const std::string& name : *names) {
+    const auto held = co_await hold(active, name);
     // It may be from an older QEMU.
-    if (co_await services_.catalogue.load(name, deadline)) co_return name;
+    if (held && *held && co_await services_.catalogue.load(name, deadline)) co_return name;
   }
   co_return std::nullopt;
 }
@@ -396,7 +435,7 @@ net::Task<Result<core::Build>> Builds::wait(core::Build build, Deadline deadline
     if (!*found) co_return fail(Code::not_found, "there is no such build any more");
     if ((*found)->finished) co_return **found;
     if (deadline.passed()) co_return fail(Code::timeout, "the build still goes on");
-    (void)co_await log_.changed().wait(deadline.earlier(Deadline::in(std::chrono::seconds(5))));
+    (void)co_await log().changed().wait(deadline.earlier(Deadline::in(std::chrono::seconds(5))));
   }
 }
 
@@ -405,6 +444,7 @@ Result<> Builds::cancel(const core::BuildId& build) {
   if (found == active_.end()) return fail(Code::conflict, "this build is not under way");
   const ActivePtr& active = found->second;
   active->cancelled = true;
+  queue_.wake();
   active->tools->stop();
   // Whatever waits for the machine sees it vanish.
   for (const std::string& id : active->machines) {
@@ -423,7 +463,7 @@ net::Task<void> Builds::close(Deadline deadline) {
     for (const auto& [id, active] : active_) ids.push_back(id);
     for (const core::BuildId& id : ids)
       if (!active_.at(id)->cancelled) (void)cancel(id);
-    (void)co_await log_.changed().wait(deadline);
+    (void)co_await log().changed().wait(deadline);
   }
 }
 

@@ -8,14 +8,11 @@
 #include <set>
 #include <string>
 
-#include "control/build_log.h"
 #include "control/build_planner.h"
 #include "control/capacity.h"
 #include "control/egress.h"
 #include "control/images.h"
 #include "image/layer_cache.h"
-#include "net/semaphore.h"
-#include "net/task_group.h"
 
 namespace firebreak::control {
 
@@ -47,13 +44,20 @@ struct BuildRequest {
 
 struct BuildsConfig {
   BaseSettings bases;
-  std::string directory;  // of logs
-  std::string egress;     // of builds that name none; empty: the tenant's default
-  std::chrono::seconds time{1800};
+  std::string directory;            // of logs
+  std::string egress;               // of builds that name none; empty: the tenant's default
+  std::chrono::seconds time{1800};  // from its turn on
   std::uint64_t cache_bytes = std::uint64_t{20} << 30;       // of layers, per tenant
   std::uint64_t cache_mount_bytes = std::uint64_t{4} << 30;  // per tenant; 0: none are kept
   std::uint32_t parallel = 2;
-  std::uint32_t per_tenant = 5;  // waiting ones included
+  std::uint32_t per_tenant = 5;  // waiting ones and uploads included
+};
+
+// What builds keep for a tenant's next ones.
+struct CacheUse {
+  std::uint64_t layers = 0;
+  std::uint64_t layer_bytes = 0;
+  std::uint64_t mount_bytes = 0;
 };
 
 class Builds {
@@ -62,6 +66,9 @@ class Builds {
   Builds(Services& services, Images& images, Egress& egress, Capacity& capacity,
          image::LayerCache& cache, image::CacheMounts& mounts, net::asio::thread_pool& pool,
          BuildsConfig config);
+  // A place among the builds that a tenant may have under way, the upload of a context included.
+  using Ticket = TenantCount::Ticket;
+
   Builds(const Builds&) = delete;
   Builds& operator=(const Builds&) = delete;
   ~Builds() = default;
@@ -69,21 +76,24 @@ class Builds {
   // Copies of bases that neither the settings nor a snapshot name any more; caches of tenants that
   // are gone.
   net::Task<Result<>> prune();
-  // What builds kept for a tenant that is removed. Builds that are under way keep what they need.
+  // What images and builds kept for a tenant that is removed. Builds that are under way keep what
+  // they need.
   net::Task<Result<>> forget(core::TenantId tenant);
+  // To be taken before the first byte of a context: Code::exhausted when the tenant has too many.
+  Result<Ticket> admit(const core::TenantId& tenant) { return tickets_.take(tenant); }
   // Checks what can be checked without a machine, writes the records and goes on by itself.
   // Code::invalid with the place in the Dockerfile; Code::conflict while a build of that image goes
-  // on; Code::exhausted when the tenant has too many.
-  net::Task<Result<NewVersion>> order(core::Tenant tenant, BuildRequest request);
+  // on.
+  net::Task<Result<NewVersion>> order(core::Tenant tenant, BuildRequest request, Ticket ticket);
   // Until it has ended, however.
   net::Task<Result<core::Build>> wait(core::Build build, Deadline deadline);
   // Code::conflict if it is not under way.
   Result<> cancel(const core::BuildId& build);
   // On the file system that holds contexts.
   const std::string& directory() const { return config_.directory; }
-  BuildLog& log() { return log_; }
+  BuildLog& log() { return images_.log(); }
   BaseFinder& bases() { return bases_; }
-  image::LayerCache& cache() { return cache_; }
+  net::Task<Result<CacheUse>> cache_use(core::TenantId tenant);
   // Cancels all, and waits for their machines to be gone.
   net::Task<void> close(Deadline deadline);
 
@@ -93,9 +103,11 @@ class Builds {
     BuildRequest request;
     NewVersion made;
     std::string egress;  // of the build
+    Ticket ticket;
     bool cancelled = false;
     std::set<std::string> machines;
     Room room;  // until the first of them is counted
+    std::vector<std::string> held;  // snapshots
     std::shared_ptr<BuildTools> tools = std::make_shared<BuildTools>();
   };
   using ActivePtr = std::shared_ptr<Active>;
@@ -112,12 +124,16 @@ class Builds {
   net::Task<Result<std::string>> build(ActivePtr active, Deadline deadline);
   net::Task<Result<std::string>> take_snapshot(ActivePtr active, const image::BuiltDisk& built,
                                                Deadline deadline);
-  net::Task<std::optional<std::string>> same_snapshot(core::TenantId tenant, std::string key,
+  // One of an earlier build, held.
+  net::Task<std::optional<std::string>> same_snapshot(ActivePtr active, std::string key,
                                                       Deadline deadline);
+  net::Task<Result<bool>> hold(ActivePtr active, std::string snapshot);
+  net::Task<Result<>> validate(ActivePtr active, std::string snapshot, std::string machine_id,
+                               Deadline deadline);
   Result<> record(Active& active, const image::BuiltDisk& built, const std::string& key) const;
   image::BuildMachineSpec machine_spec(const ActivePtr& active);
   void say(const Active& active, const std::string& text) {
-    log_.append(active.made.build.id, text + "\n");
+    images_.log().append(active.made.build.id, text + "\n");
   }
 
   Services& services_;
@@ -130,8 +146,8 @@ class Builds {
   BuildsConfig config_;
   BaseFinder bases_;
   BuildPlanner planner_;
-  BuildLog log_;
-  net::Semaphore slots_;
+  TenantQueue queue_;
+  TenantCount tickets_;
   std::map<core::BuildId, ActivePtr> active_;
   bool closing_ = false;
 };

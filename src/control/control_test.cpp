@@ -10,6 +10,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "control/app_log.h"
+#include "control/build_log.h"
 #include "control/key_ring.h"
 #include "control/lifecycle.h"
 #include "control/task_test_support.h"
@@ -331,6 +332,16 @@ TEST_F(AppLogTest, WakesWhoFollows) {
 }
 
 // ---- limits of a machine's process
+
+TEST_F(ControlTest, BuildLogsThatNoBuildHasAreRemoved) {
+  BuildLog log(io_.get_executor(), dir_ + "/builds");
+  EXPECT_TRUE(log.keep_only({}));  // nothing was ever printed
+  for (const char* build : {"kept", "gone"}) log.append(core::BuildId(build), "text");
+  ASSERT_TRUE(log.keep_only({core::BuildId("kept")}));
+  EXPECT_EQ(log.read(core::BuildId("kept"), 0), "text");
+  EXPECT_EQ(log.read(core::BuildId("gone"), 0), "");
+  EXPECT_THAT(*sys::list_dir(dir_ + "/builds"), ElementsAre("kept"));
+}
 
 TEST(HostLimitsOfASize, GrowWithTheSize) {
   machine::HostLimits last{.memory_bytes = 0, .cpu_weight = 0, .cpu_percent = 0};

@@ -1,5 +1,7 @@
 #include "control/images.h"
 
+#include <sys/stat.h>
+
 #include "base/sys.h"
 #include "image/hook_caller.h"
 #include "store/walk.h"
@@ -59,7 +61,35 @@ net::Task<Result<>> Images::recover() {
       return {};
     }));
   }
-  co_return Result<>();
+  co_return co_await sweep();
+}
+
+net::Task<Result<>> Images::sweep() {
+  // Looked for before the records are: what a build has made by now has its record by then.
+  const std::string directory = services_.catalogue.directory("");
+  std::vector<std::string> found;
+  if (sys::exists(directory)) {
+    FB_CO_TRY_ASSIGN(found, sys::list_dir(directory));
+  }
+  std::set<std::string> snapshots;
+  std::set<core::BuildId> builds;
+  std::set<WarmPool::Key> known;
+  FB_CO_TRY(co_await services_.db.run([&](store::Store& store) -> Result<> {
+    FB_TRY_ASSIGN(const auto versions, store.all_versions());
+    for (const core::ImageVersion& version : versions) {
+      known.emplace(version.image, version.number);
+      snapshots.insert(version.snapshot);
+      snapshots.insert(version.image.str() + "-" + std::to_string(version.number));
+      FB_TRY_ASSIGN(const auto made, store.list_builds(version.image, version.number));
+      for (const core::Build& build : made) builds.insert(build.id);
+    }
+    return {};
+  }));
+  co_await pool_.keep_only(std::move(known));
+  for (const std::string& name : found)
+    if (!snapshots.contains(name))
+      co_await forget_snapshot(name, Deadline::in(std::chrono::seconds(20)));
+  co_return log_.keep_only(builds);
 }
 
 net::Task<Result<core::Image>> Images::find(core::TenantId tenant, std::string name_or_id) {
@@ -76,6 +106,28 @@ net::Task<Result<std::vector<core::ImageVersion>>> Images::versions(const core::
   const core::ImageId id = image.id;
   co_return co_await services_.db.run(
       [&id](store::Store& store) { return store.list_versions(id); });
+}
+
+SnapshotBytes Images::occupied(const core::ImageVersion& version) const {
+  if (version.snapshot.empty()) return {};
+  const auto allocated = [](const std::string& path) {
+    struct stat st{};
+    return ::stat(path.c_str(), &st) == 0 ? static_cast<std::uint64_t>(st.st_blocks) * 512 : 0;
+  };
+  const std::string directory = services_.catalogue.directory(version.snapshot);
+  return {.disk = allocated(directory + "/disk.qcow2"), .memory = allocated(directory + "/ram")};
+}
+
+SnapshotBytes Images::occupied(const std::vector<core::ImageVersion>& versions) const {
+  SnapshotBytes sum;
+  std::set<std::string> seen;
+  for (const core::ImageVersion& version : versions) {
+    if (!seen.insert(version.snapshot).second) continue;
+    const SnapshotBytes one = occupied(version);
+    sum.disk += one.disk;
+    sum.memory += one.memory;
+  }
+  return sum;
 }
 
 namespace {
@@ -139,7 +191,8 @@ net::Task<Result<NewVersion>> Images::begin(core::TenantId tenant, core::TenantL
 }
 
 net::Task<Result<>> Images::validate(std::string snapshot, core::Hooks hooks,
-                                     std::string machine_id, Deadline deadline) {
+                                     std::string machine_id, std::function<Result<>()> proceed,
+                                     Deadline deadline) {
   if (!hooks[core::Hook::validate].enabled) co_return Result<>();
   FB_CO_TRY_ASSIGN(auto loaded, co_await services_.catalogue.load(std::move(snapshot), deadline));
   building_.insert(machine_id);
@@ -147,9 +200,15 @@ net::Task<Result<>> Images::validate(std::string snapshot, core::Hooks hooks,
     FB_CO_TRY_ASSIGN(auto clone,
                      co_await services_.engine.restore(std::move(loaded),
                                                        {.id = machine_id, .limits = {}}, deadline));
-    Result<> valid = co_await clone->wake(machine::fresh_identity(machine_id, 1), deadline);
+    Result<> valid = proceed();
+    if (valid) valid = co_await clone->wake(machine::fresh_identity(machine_id, 1), deadline);
     if (valid) {
-      auto failure = co_await image::poll_hook(clone->agent(), hooks, core::Hook::validate);
+      // One that was discarded, because its build was cancelled, does not answer any more.
+      auto answers = [&]() -> net::Task<bool> {
+        co_return (co_await clone->agent().health(deadline)).has_value();
+      };
+      auto failure =
+          co_await image::poll_hook(clone->agent(), hooks, core::Hook::validate, answers);
       if (failure) valid = fail(Code::guest, failure->reason);
     }
     auto ended = co_await clone->terminate(Deadline::in(std::chrono::seconds(20)));
@@ -232,68 +291,128 @@ net::Task<Result<core::ImageVersion>> Images::build_from_base(
         if (progress) progress(text.substr(0, text.find('\n')));
       }};
   auto built = co_await image::make_snapshot(services_.engine, std::move(spec), deadline);
-  if (built) built = co_await validate(name, request.hooks, machine_id, deadline);
+  if (built)
+    built = co_await validate(name, request.hooks, machine_id, [] { return Result<>(); }, deadline);
   FB_CO_TRY(
       co_await finish(made, built ? Result<std::string>(name) : std::unexpected(built.error())));
   if (!built) co_return fail(built.error(), "building image " + made.image.name);
   co_return made.version;
 }
 
+namespace {
+
+// What goes with records that are removed.
+struct Removed {
+  std::vector<core::ImageVersion> versions;
+  std::vector<core::BuildId> builds;
+};
+
+Result<> note_removed(store::Store& store, const core::ImageVersion& version, Removed& removed) {
+  FB_TRY_ASSIGN(const auto builds, store.list_builds(version.image, version.number));
+  for (const core::Build& build : builds) removed.builds.push_back(build.id);
+  removed.versions.push_back(version);
+  return {};
+}
+
+Result<Removed> remove_in(store::Store& store, const core::TenantId& tenant,
+                          const core::ImageId& id) {
+  FB_TRY_ASSIGN(const auto image, store.find_image(tenant, id));
+  if (!image) return fail(Code::not_found, "there is no image " + id.str());
+  if (image->state == ImageState::creating || image->state == ImageState::updating)
+    return fail(Code::conflict, cannot("removed while it is being built", *image));
+  FB_TRY_ASSIGN(const auto live, store.live_microvms());
+  for (const core::Microvm& microvm : live) {
+    if (microvm.image == id)
+      return fail(Code::conflict,
+                  cannot("removed: microVMs of it live; terminate them first", *image));
+  }
+  Removed removed;
+  FB_TRY_ASSIGN(const auto versions, store.list_versions(id));
+  for (const core::ImageVersion& version : versions) FB_TRY(note_removed(store, version, removed));
+  FB_TRY(store.remove_image(id));
+  return removed;
+}
+
+Result<Removed> remove_version_in(store::Store& store, const core::Image& image,
+                                  const core::ImageVersion& version) {
+  FB_TRY_ASSIGN(const auto all, store.list_versions(image.id));
+  if (all.size() < 2)
+    return fail(Code::conflict,
+                "the last version of image " + image.name + " cannot be removed; remove the image");
+  FB_TRY_ASSIGN(const auto live, store.live_microvms());
+  for (const core::Microvm& microvm : live) {
+    if (microvm.image == image.id && microvm.image_version == version.number)
+      return fail(Code::conflict, "version " + core::version_text(version.number) + " of image " +
+                                      image.name +
+                                      " cannot be removed: microVMs of it live; terminate them "
+                                      "first");
+  }
+  Removed removed;
+  FB_TRY(note_removed(store, version, removed));
+  FB_TRY(store.remove_version(image.id, version.number));
+  return removed;
+}
+
+}  // namespace
+
 net::Task<Result<>> Images::remove(core::TenantId tenant, std::string name_or_id,
                                    Deadline deadline) {
   FB_CO_TRY_ASSIGN(const core::Image image, co_await find(tenant, std::move(name_or_id)));
   if (image.tenant != tenant)
     co_return fail(Code::denied, cannot("removed: it is the system's", image));
-  if (image.state == ImageState::creating || image.state == ImageState::updating)
-    co_return fail(Code::conflict, cannot("removed while it is being built", image));
-  FB_CO_TRY_ASSIGN(const auto live, co_await services_.db.run(
-                                        [](store::Store& store) { return store.live_microvms(); }));
-  for (const core::Microvm& microvm : live) {
-    if (microvm.image == image.id)
-      co_return fail(Code::conflict,
-                     cannot("removed: microVMs of it live; terminate them first", image));
-  }
-  FB_CO_TRY_ASSIGN(const auto all, co_await versions(image));
-  for (const core::ImageVersion& version : all) co_await pool_.drop(version);
-  FB_CO_TRY(co_await services_.db.run(
-      [&image](store::Store& store) { return store.remove_image(image.id); }));
-  for (const core::ImageVersion& version : all) co_await forget_snapshot(version, deadline);
+  // One turn of the store: a launch has its record before, or does not find the version after.
+  FB_CO_TRY_ASSIGN(const Removed removed, co_await services_.db.run([&](store::Store& store) {
+    return remove_in(store, tenant, image.id);
+  }));
+  services_.reach("image.removed");
+  for (const core::BuildId& build : removed.builds) log_.remove(build);
+  for (const core::ImageVersion& version : removed.versions) co_await pool_.drop(version);
+  for (const core::ImageVersion& version : removed.versions)
+    co_await forget_snapshot(version.snapshot, deadline);
   co_return Result<>();
-}
-
-net::Task<void> Images::forget_snapshot(const core::ImageVersion& version, Deadline deadline) {
-  if (version.snapshot.empty()) co_return;
-  // A build that changed nothing has taken the snapshot of an older version.
-  const auto all =
-      co_await services_.db.run([](store::Store& store) { return store.all_versions(); });
-  if (!all) co_return;
-  for (const core::ImageVersion& other : *all)
-    if (other.snapshot == version.snapshot) co_return;
-  co_await services_.catalogue.release(version.snapshot);
-  (void)co_await services_.engine.remove_snapshot(services_.catalogue.directory(version.snapshot),
-                                                  deadline);
 }
 
 net::Task<Result<>> Images::remove_version(core::Image image, core::ImageVersion version,
                                            Deadline deadline) {
-  FB_CO_TRY(co_await services_.db.run([&](store::Store& store) -> Result<> {
-    FB_TRY_ASSIGN(const auto all, store.list_versions(image.id));
-    if (all.size() < 2)
-      return fail(Code::conflict, "the last version of image " + image.name +
-                                      " cannot be removed; remove the image");
-    FB_TRY_ASSIGN(const auto live, store.live_microvms());
-    for (const core::Microvm& microvm : live) {
-      if (microvm.image == image.id && microvm.image_version == version.number)
-        return fail(Code::conflict, "version " + core::version_text(version.number) + " of image " +
-                                        image.name +
-                                        " cannot be removed: microVMs of it live; terminate them "
-                                        "first");
-    }
-    return store.remove_version(image.id, version.number);
+  FB_CO_TRY_ASSIGN(const Removed removed, co_await services_.db.run([&](store::Store& store) {
+    return remove_version_in(store, image, version);
   }));
+  for (const core::BuildId& build : removed.builds) log_.remove(build);
   co_await pool_.drop(version);
-  co_await forget_snapshot(version, deadline);
+  co_await forget_snapshot(version.snapshot, deadline);
   co_return Result<>();
+}
+
+net::Task<void> Images::forget_snapshot(std::string snapshot, Deadline deadline) {
+  if (snapshot.empty()) co_return;
+  // A build that changed nothing has taken the snapshot of an older version.
+  const auto all =
+      co_await services_.db.run([](store::Store& store) { return store.all_versions(); });
+  if (!all || held_.contains(snapshot)) co_return;
+  for (const core::ImageVersion& other : *all)
+    if (other.snapshot == snapshot) co_return;
+  co_await services_.catalogue.release(snapshot);
+  (void)co_await services_.engine.remove_snapshot(services_.catalogue.directory(snapshot),
+                                                  deadline);
+}
+
+net::Task<Result<bool>> Images::hold(std::string snapshot) {
+  // Held before it is looked for: a removal that begins in between sees one or the other.
+  held_.insert(snapshot);
+  const auto all =
+      co_await services_.db.run([](store::Store& store) { return store.all_versions(); });
+  if (all) {
+    for (const core::ImageVersion& version : *all)
+      if (version.snapshot == snapshot) co_return true;
+  }
+  co_await let_go(std::move(snapshot), Deadline::in(std::chrono::seconds(20)));
+  if (!all) co_return std::unexpected(all.error());
+  co_return false;
+}
+
+net::Task<void> Images::let_go(std::string snapshot, Deadline deadline) {
+  if (const auto at = held_.find(snapshot); at != held_.end()) held_.erase(at);
+  co_await forget_snapshot(std::move(snapshot), deadline);
 }
 
 }  // namespace firebreak::control

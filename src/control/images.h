@@ -3,11 +3,13 @@
 // program; one executor.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "control/build_log.h"
 #include "control/services.h"
 #include "control/warm_pool.h"
 #include "image/image_snapshot.h"
@@ -38,13 +40,32 @@ struct NewVersion {
   }
 };
 
+// What a snapshot occupies on the disk of the host.
+struct SnapshotBytes {
+  std::uint64_t disk = 0;
+  std::uint64_t memory = 0;
+};
+
 class Images {
  public:
-  Images(Services& services, WarmPool& pool, std::string base_disk)
-      : services_(services), pool_(pool), base_disk_(std::move(base_disk)) {}
+  // `logs`: directory of what builds print.
+  Images(Services& services, WarmPool& pool, std::string base_disk, std::string logs)
+      : services_(services),
+        pool_(pool),
+        base_disk_(std::move(base_disk)),
+        log_(services.executor, std::move(logs)) {}
 
-  // Builds that an earlier server did not finish become FAILED, with the reason.
+  // Builds that an earlier server did not finish become FAILED, with the reason; then sweep().
   net::Task<Result<>> recover();
+  // Removes snapshots and logs of builds that no record names: of tenants that were removed, or
+  // left by a crash between a record's end and its files'.
+  net::Task<Result<>> sweep();
+  BuildLog& log() { return log_; }
+  // Keeps a snapshot while a build needs it, whatever is removed. false: no version has it any
+  // more.
+  net::Task<Result<bool>> hold(std::string snapshot);
+  // The last to let go removes it if no version has it.
+  net::Task<void> let_go(std::string snapshot, Deadline deadline);
 
   // Straight from the base root filesystem. Recorded, then built; returns when the build has ended.
   // An image that exists gets a new version.
@@ -58,13 +79,18 @@ class Images {
                                       core::ImageVersion version);
   // How it ended: the name of its snapshot, or why there is none. Half a snapshot is removed.
   net::Task<Result<>> finish(NewVersion& made, Result<std::string> snapshot);
-  // A first clone that nobody keeps must say that it is fit, if there is such a hook.
+  // A first clone that nobody keeps must say that it is fit, if there is such a hook. `proceed` is
+  // asked once the clone is there.
   net::Task<Result<>> validate(std::string snapshot, core::Hooks hooks, std::string machine_id,
-                               Deadline deadline);
+                               std::function<Result<>()> proceed, Deadline deadline);
   // Machines of builds under way.
   std::set<std::string>& building() { return building_; }
   net::Task<Result<core::Image>> find(core::TenantId tenant, std::string name_or_id);
   net::Task<Result<std::vector<core::ImageVersion>>> versions(const core::Image& image);
+  // Looked up on the disk: a version may have taken the snapshot of an older one.
+  SnapshotBytes occupied(const core::ImageVersion& version) const;
+  // A snapshot that several of them have counts once.
+  SnapshotBytes occupied(const std::vector<core::ImageVersion>& versions) const;
   // Code::denied for an image of the system; Code::conflict while microVMs of it live.
   net::Task<Result<>> remove(core::TenantId tenant, std::string name_or_id, Deadline deadline);
   // Code::conflict for the last one, and while microVMs of it live.
@@ -72,13 +98,15 @@ class Images {
                                      Deadline deadline);
 
  private:
-  // Its snapshot, if no other version has the same; the record is gone already.
-  net::Task<void> forget_snapshot(const core::ImageVersion& version, Deadline deadline);
+  // Unless a version or a build has it.
+  net::Task<void> forget_snapshot(std::string snapshot, Deadline deadline);
 
   Services& services_;
   WarmPool& pool_;
   std::string base_disk_;
+  BuildLog log_;
   std::set<std::string> building_;
+  std::multiset<std::string> held_;  // snapshots
 };
 
 }  // namespace firebreak::control

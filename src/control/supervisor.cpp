@@ -204,11 +204,15 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   microvm.started = microvm.state_since = now;
   auto created = co_await services_.db.run(
       // A power cut would end the microVM as well; what must last is what the caller was told.
-      [&](store::Store& store) {
+      [&](store::Store& store) -> Result<store::Store::Created> {
+        // Removed since it was chosen: its snapshot is going.
+        FB_TRY_ASSIGN(const auto still, store.find_version(microvm.image, microvm.image_version));
+        if (!still) return fail(Code::not_found, "the image was removed");
         return store.create_microvm(microvm, tenant.limits, store::Durability::later);
       });
   if (!created || !created->created) {
     if (clone) pool_.give_back(chosen.version, *std::move(clone));
+    if (!created && created.error().code == Code::not_found) co_await pool_.drop(chosen.version);
     if (!created) co_return std::unexpected(created.error());
     co_return created->microvm;
   }

@@ -66,6 +66,13 @@ net::Task<void> WarmPool::drop(const core::ImageVersion& version) {
   for (Clone& clone : clones) co_await discard(std::move(clone.machine));
 }
 
+net::Task<void> WarmPool::keep_only(std::set<Key> versions) {
+  std::vector<core::ImageVersion> others;
+  for (const auto& [k, kept] : kept_)
+    if (!versions.contains(k)) others.push_back(kept.version);
+  for (const core::ImageVersion& version : others) co_await drop(version);
+}
+
 void WarmPool::note_size() {
   std::size_t size = 0;
   for (const auto& [k, kept] : kept_) size += kept.clones.size();

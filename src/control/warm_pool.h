@@ -37,6 +37,9 @@ class WarmPool {
   void give_back(const core::ImageVersion& version, Clone clone);
   // No more clones of it.
   net::Task<void> drop(const core::ImageVersion& version);
+  // No more clones of any other.
+  using Key = std::pair<core::ImageId, std::uint32_t>;
+  net::Task<void> keep_only(std::set<Key> versions);
 
   // Refills until stop() is called.
   net::Task<void> run();
@@ -69,7 +72,6 @@ class WarmPool {
     int failures = 0;
     core::Time retry_at{};
   };
-  using Key = std::pair<core::ImageId, std::uint32_t>;
   static Key key(const core::ImageVersion& version) { return {version.image, version.number}; }
 
   // How many clones of it are wanted: none once nobody has launched it for long.

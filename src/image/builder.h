@@ -21,6 +21,7 @@ struct FoundBase {
   BaseImage image;
   DiskChain disk;                     // if it has one already
   std::shared_ptr<LayerBlobs> blobs;  // if it has layers
+  std::string snapshot = {};          // that the disk belongs to; whoever builds on it holds it
 };
 
 struct BuildOrder {

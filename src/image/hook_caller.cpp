@@ -59,7 +59,8 @@ net::Task<std::optional<HookFailure>> call_hook(machine::AgentClient& agent,
 }
 
 net::Task<std::optional<HookFailure>> poll_hook(machine::AgentClient& agent,
-                                                const core::Hooks& hooks, core::Hook hook) {
+                                                const core::Hooks& hooks, core::Hook hook,
+                                                std::function<net::Task<bool>()> alive) {
   if (!hooks[hook].enabled) co_return std::nullopt;
   const Deadline deadline = Deadline::in(hooks.timeout(hook));
   for (;;) {
@@ -67,7 +68,7 @@ net::Task<std::optional<HookFailure>> poll_hook(machine::AgentClient& agent,
     if (!failure) co_return failure;
     const bool not_yet = failure->status == 503 ||
                          (failure->kind == HookFailure::Kind::unreachable && !deadline.passed());
-    if (!not_yet) co_return failure;
+    if (!not_yet || !co_await alive()) co_return failure;
     net::Event pause(co_await net::asio::this_coro::executor);
     const auto step = std::min<std::chrono::milliseconds>(kPollEvery, deadline.left());
     (void)co_await pause.wait(Deadline::in(step));

@@ -22,9 +22,10 @@ net::Task<std::optional<HookFailure>> call_hook(machine::AgentClient& agent,
                                                 const core::Hooks& hooks, core::Hook hook,
                                                 std::string body);
 // Build hooks are polled until 200: 503 and a port where nothing listens yet mean "not yet", any
-// other answer is final.
+// other answer is final. `alive` is asked before each further try: once it is false there is none.
 net::Task<std::optional<HookFailure>> poll_hook(machine::AgentClient& agent,
-                                                const core::Hooks& hooks, core::Hook hook);
+                                                const core::Hooks& hooks, core::Hook hook,
+                                                std::function<net::Task<bool>()> alive);
 
 // The status of a GET; an error when nothing answers.
 net::Task<Result<int>> get_status(machine::AgentClient& agent, std::uint16_t port, std::string path,

@@ -68,7 +68,11 @@ net::Task<bool> answers(machine::AgentClient& agent, const SnapshotSpec& spec, D
 net::Task<Result<>> until_ready(machine::AgentClient& agent, const SnapshotSpec& spec,
                                 Deadline deadline) {
   if (spec.hooks[core::Hook::ready].enabled) {
-    auto failure = co_await poll_hook(agent, spec.hooks, core::Hook::ready);
+    auto goes_on = [&]() -> net::Task<bool> {
+      const auto running = co_await runs(agent, deadline);
+      co_return running && *running;
+    };
+    auto failure = co_await poll_hook(agent, spec.hooks, core::Hook::ready, goes_on);
     FB_CO_TRY_ASSIGN(const bool alive, co_await runs(agent, deadline));
     if (!alive) co_return co_await app_ended(agent, spec, deadline);
     if (failure) co_return fail(Code::guest, failure->reason);

@@ -39,7 +39,7 @@ void LayerCache::Hold::add(const std::string& layer) {
 Result<std::unique_ptr<LayerCache>> LayerCache::open(std::string directory) {
   FB_TRY(sys::mkdirs(directory, 0700));
   std::unique_ptr<LayerCache> cache(new LayerCache(std::move(directory)));
-  FB_TRY_ASSIGN(const auto owners, sys::list_dir(cache->directory_));
+  FB_TRY_ASSIGN(const auto owners, cache->owners());
   for (const std::string& owner : owners) FB_TRY(cache->remove_unnamed(owner));
   return cache;
 }
@@ -112,6 +112,10 @@ Result<LayerCache::Usage> LayerCache::usage(const std::string& owner) const {
     usage.bytes += entry.bytes;
   }
   return usage;
+}
+
+Result<std::vector<std::string>> LayerCache::owners() const {
+  return sys::list_dir(directory_);
 }
 
 Result<> LayerCache::shrink(const std::string& owner, std::uint64_t bytes) {

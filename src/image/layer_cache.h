@@ -54,6 +54,7 @@ class LayerCache {
                const DiskChain& with);
 
   Result<Usage> usage(const std::string& owner) const;
+  Result<std::vector<std::string>> owners() const;
   // Forgets the owner's least recently used layers, and those above them, until `bytes` are left.
   Result<> shrink(const std::string& owner, std::uint64_t bytes);
 

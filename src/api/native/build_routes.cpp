@@ -1,4 +1,7 @@
 // Routes of builds from a Dockerfile: a context is uploaded, the log followed, the outcome read.
+#include <algorithm>
+#include <array>
+
 #include "api/native/microvm_json.h"
 #include "api/native/native_api.h"
 #include "base/text.h"
@@ -51,7 +54,20 @@ Result<> read_secrets(const wire::Headers& headers, control::BuildRequest& reque
   return {};
 }
 
+// A misspelt one would be a build that is not what was asked for.
+Result<> check_query(const Call& call) {
+  constexpr std::array kKnown = {"file",      "target",      "arg",          "env",
+                                 "memoryMib", "noCache",     "ready",        "hooks",
+                                 "egress",    "buildEgress", "pythonContext"};
+  for (const auto& [name, value] : call.target.query) {
+    if (std::ranges::find(kKnown, name) == kKnown.end())
+      return fail(Code::invalid, "there is no query parameter " + name.substr(0, 100));
+  }
+  return {};
+}
+
 Result<control::BuildRequest> read_request(const Call& call) {
+  FB_TRY(check_query(call));
   control::BuildRequest request;
   request.name = call.param("image");
   request.file = call.target.has_query("file") ? call.query("file") : "Dockerfile";
@@ -109,9 +125,12 @@ json::object to_json(const control::NewVersion& made) {
 
 net::Task<Result<>> build(control::Builds& builds, net::asio::thread_pool& pool, Call& call) {
   FB_CO_TRY_ASSIGN(control::BuildRequest request, read_request(call));
+  // Before the first byte of it: an upload costs the host as much as a build that waits.
+  FB_CO_TRY_ASSIGN(control::Builds::Ticket ticket, builds.admit(call.tenant()));
   FB_CO_TRY_ASSIGN(request.context, co_await read_context(call, builds.directory(), pool));
-  FB_CO_TRY_ASSIGN(const control::NewVersion made,
-                   co_await builds.order(call.caller.tenant, std::move(request)));
+  FB_CO_TRY_ASSIGN(
+      const control::NewVersion made,
+      co_await builds.order(call.caller.tenant, std::move(request), std::move(ticket)));
   co_return co_await call.reply_json(202, to_json(made));
 }
 
@@ -136,13 +155,13 @@ net::Task<Result<Found>> find(control::Images& images, store::Database& db, Call
   co_return found;
 }
 
-json::object to_json(const Found& found) {
+json::object to_json(const Found& found, const control::SnapshotBytes& occupied) {
   const core::ImageVersion& version = found.version;
   json::object out{
-      {"image", found.image.name},           {"version", core::version_text(version.number)},
-      {"state", to_string(version.state)},   {"active", version.active},
-      {"memoryMib", version.memory_mib},     {"createdAt", core::to_unix_ms(version.created)},
-      {"diskBytes", found.build.disk_bytes}, {"memoryBytes", found.build.memory_bytes}};
+      {"image", found.image.name},         {"version", core::version_text(version.number)},
+      {"state", to_string(version.state)}, {"active", version.active},
+      {"memoryMib", version.memory_mib},   {"createdAt", core::to_unix_ms(version.created)},
+      {"diskBytes", occupied.disk},        {"memoryBytes", occupied.memory}};
   if (!version.state_reason.empty()) out["stateReason"] = version.state_reason;
   if (!found.build.id.empty()) out["build"] = found.build.id.str();
   if (found.build.finished) out["finishedAt"] = core::to_unix_ms(*found.build.finished);
@@ -219,6 +238,14 @@ void NativeApi::add_build_routes() {
   router_.add({"GET", "/v1/bases",
                "The bases that FROM can name on every server, their versions and other names",
                false, [this](Call& call) { return list_bases(builds_, call); }});
+  router_.add(
+      {"GET", "/v1/build-cache", "What builds keep for your next ones, in bytes", false,
+       [this](Call& call) -> net::Task<Result<>> {
+         FB_CO_TRY_ASSIGN(const control::CacheUse use, co_await builds_.cache_use(call.tenant()));
+         co_return co_await call.reply_json(200, json::object{{"layers", use.layers},
+                                                              {"layerBytes", use.layer_bytes},
+                                                              {"mountBytes", use.mount_bytes}});
+       }});
   router_.add({"POST", "/v1/images/{image}/builds",
                "Build from a Dockerfile; the body is the context as tar or zip: ?file, ?target, "
                "?arg=NAME=VALUE, ?env=NAME=VALUE, ?memoryMib, ?noCache=1, ?ready=PATH:PORT, "
@@ -229,7 +256,8 @@ void NativeApi::add_build_routes() {
                "One version, or latest: how it was made, what it runs, what it occupies", false,
                [this, &db](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const Found found, co_await find(images_, db, call));
-                 co_return co_await call.reply_json(200, to_json(found));
+                 co_return co_await call.reply_json(
+                     200, to_json(found, images_.occupied(found.version)));
                }});
   router_.add({"GET", "/v1/images/{image}/versions/{version}/log",
                "What its build printed, as text, or as server-sent events if those are accepted: "

@@ -73,25 +73,47 @@ net::Task<Result<>> build(control::Images& images, Call& call) {
   co_return co_await call.reply_json(201, to_json(version));
 }
 
+void add_bytes(json::object& object, const control::SnapshotBytes& occupied) {
+  object["diskBytes"] = occupied.disk;
+  object["memoryBytes"] = occupied.memory;
+}
+
 net::Task<Result<>> show(control::Images& images, Call& call) {
   FB_CO_TRY_ASSIGN(const core::Image image,
                    co_await images.find(call.tenant(), call.param("image")));
   FB_CO_TRY_ASSIGN(const auto versions, co_await images.versions(image));
   json::array list;
-  for (const core::ImageVersion& version : versions) list.push_back(to_json(version));
+  for (const core::ImageVersion& version : versions) {
+    json::object item = to_json(version);
+    add_bytes(item, images.occupied(version));
+    list.push_back(std::move(item));
+  }
   json::object answer = to_json(image);
+  add_bytes(answer, images.occupied(versions));
   answer["versions"] = std::move(list);
   co_return co_await call.reply_json(200, answer);
 }
 
-net::Task<Result<>> list(control::Supervisor& supervisor, Call& call) {
+net::Task<Result<>> list(control::Supervisor& supervisor, control::Images& images, Call& call) {
   store::PageRequest page{.size = 1000, .token = call.query("pageToken")};
-  FB_CO_TRY_ASSIGN(const auto found,
-                   co_await supervisor.services().db.run([&](store::Store& store) {
-                     return store.list_images(call.tenant(), call.query("name"), page);
-                   }));
+  std::map<core::ImageId, std::vector<core::ImageVersion>> versions;
+  using Images = store::Page<core::Image>;
+  FB_CO_TRY_ASSIGN(
+      const Images found,
+      co_await supervisor.services().db.run([&](store::Store& store) -> Result<Images> {
+        FB_TRY_ASSIGN(Images images_found,
+                      store.list_images(call.tenant(), call.query("name"), page));
+        for (const core::Image& image : images_found.items) {
+          FB_TRY_ASSIGN(versions[image.id], store.list_versions(image.id));
+        }
+        return images_found;
+      }));
   json::array items;
-  for (const core::Image& image : found.items) items.push_back(to_json(image));
+  for (const core::Image& image : found.items) {
+    json::object item = to_json(image);
+    add_bytes(item, images.occupied(versions.at(image.id)));
+    items.push_back(std::move(item));
+  }
   json::object answer{{"items", std::move(items)}};
   if (!found.next.empty()) answer["nextPageToken"] = found.next;
   co_return co_await call.reply_json(200, answer);
@@ -101,7 +123,7 @@ net::Task<Result<>> list(control::Supervisor& supervisor, Call& call) {
 
 void NativeApi::add_image_routes() {
   router_.add({"GET", "/v1/images", "List images: your own and the system's; ?name contains", false,
-               [this](Call& call) { return list(supervisor_, call); }});
+               [this](Call& call) { return list(supervisor_, images_, call); }});
   router_.add(
       {"POST", "/v1/images",
        "Make an image from the base: {name, memoryMib, app, hooks, env}; answers when built", false,
