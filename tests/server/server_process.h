@@ -64,6 +64,10 @@ class ServerProcess {
   // What a stream says in that time: the answer as it came, with its head.
   std::string listen_as(const std::string& api_key, const std::string& path,
                         std::chrono::milliseconds most);
+  // What comes back through a tunnel (a WebSocket) until it is closed; "" if it does not open.
+  std::string through_tunnel(const std::string& path, const std::string& bytes);
+  // As after a crash of the host: the server, all machines and all holders are gone at once.
+  void end_everything();
   // Polls until the answer's member has that value; the last answer.
   Answer wait_for(const std::string& path, std::string_view member, const std::string& value,
                   std::chrono::seconds most = std::chrono::seconds(60));
