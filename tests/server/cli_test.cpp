@@ -24,6 +24,7 @@ class Cli : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     server = std::make_unique<ServerProcess>();
+    server->set_log_format("text");
     ASSERT_TRUE(server->start()) << server->log();
     ASSERT_TRUE(server->wait_python()) << server->log();
     id = trimmed(server->cli({"run", "python"}).out);
@@ -258,6 +259,24 @@ TEST_F(Cli, RolesAreSetShownUsedAndRemoved) {
   EXPECT_EQ(none.status, 1);
   EXPECT_THAT(none.err, HasSubstr("firebreak role ls"));
   EXPECT_EQ(server->cli({"role", "set", "reader", "-"}, "{}").status, 1);
+}
+
+TEST_F(Cli, TheTextLogHoldsNoSecrets) {
+  const std::string vm =
+      trimmed(server->cli({"run", "python", "--payload", "secret-of-the-payload"}).out);
+  server->cli({"exec", "-i", "-e", "T=secret-of-the-environment", vm, "--", "sh", "-c",
+               "cat; echo secret-of-the-command >&2; exit 1"},
+              "secret-of-the-input");
+  server->cli({"code", vm, "-c", "raise ValueError('secret-of-the-code')"});
+  auto key = parse_json_object(server->cli({"key", "add", "logged"}).out);
+  ASSERT_TRUE(key);
+  server->cli({"kill", vm});
+  const std::string log = server->log();
+  EXPECT_THAT(log, HasSubstr(vm));
+  EXPECT_EQ(log.find("secret-of-the"), std::string::npos);
+  for (const char* name : {"apiKey", "secretAccessKey"})
+    EXPECT_EQ(log.find(std::string(key->at(name).as_string())), std::string::npos) << name;
+  EXPECT_EQ(log.find(server->api_key()), std::string::npos);
 }
 
 TEST_F(Cli, SuspendForkKill) {

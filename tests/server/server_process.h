@@ -35,6 +35,8 @@ class ServerProcess {
 
   // More options for the next start, as "--pool-most=0".
   void set_options(std::vector<std::string> options) { options_ = std::move(options); }
+  // "json", or "text".
+  void set_log_format(std::string format) { log_format_ = std::move(format); }
   // Instead of a free port of 127.0.0.1.
   void set_listen(std::string address) { listen_ = std::move(address); }
   // FIREBREAK_FAULT of the next start only.
@@ -98,6 +100,7 @@ class ServerProcess {
   std::string data_dir_;
   std::string cgroup_;
   std::string listen_ = "127.0.0.1:0";
+  std::string log_format_ = "json";
   std::vector<std::string> options_;
   std::string fault_;
   std::string url_;
