@@ -95,13 +95,24 @@ void add_tenant(CLI::App& app, Common& common, std::vector<Command>& commands) {
   });
 }
 
+std::string keys_path(const std::string& key, const std::string& tenant) {
+  std::string path = "/v1/keys";
+  if (!key.empty()) path += "/" + percent_encode(key, "");
+  if (!tenant.empty()) path += "?tenant=" + percent_encode(tenant, "");
+  return path;
+}
+
 void add_key(CLI::App& app, Common& common, std::vector<Command>& commands) {
   CLI::App* key = app.add_subcommand("key", "Keys of your tenant");
   key->require_subcommand(1);
+  auto tenant = std::make_shared<std::string>();
+  const char* of_other = "Account of another tenant (needs an administrator's key)";
   CLI::App* ls = key->add_subcommand("ls", "List keys");
+  ls->add_option("--tenant", *tenant, of_other);
   ls->add_flag("--json", common.json, "Print JSON");
-  add_call(ls, common, commands, [&common](Client& client, int&) -> net::Task<Result<>> {
-    FB_CO_TRY_ASSIGN(const json::object answer, co_await client.call("GET", "/v1/keys"));
+  add_call(ls, common, commands, [&common, tenant](Client& client, int&) -> net::Task<Result<>> {
+    FB_CO_TRY_ASSIGN(const json::object answer,
+                     co_await client.call("GET", keys_path("", *tenant)));
     if (common.json) {
       print_json(answer.at("items"));
       co_return Result<>();
@@ -120,17 +131,20 @@ void add_key(CLI::App& app, Common& common, std::vector<Command>& commands) {
   CLI::App* add = key->add_subcommand("add", "Make a key; prints its secrets once, as JSON");
   add->add_option("NAME", *name);
   add->add_flag("--admin", *admin, "It may manage tenants and limits");
-  add_call(add, common, commands, [name, admin](Client& client, int&) -> net::Task<Result<>> {
-    FB_CO_TRY_ASSIGN(
-        const json::object made,
-        co_await client.call("POST", "/v1/keys", json::object{{"name", *name}, {"admin", *admin}}));
+  add->add_option("--tenant", *tenant, of_other);
+  const auto make = [name, admin, tenant](Client& client, int&) -> net::Task<Result<>> {
+    json::object body{{"name", *name}, {"admin", *admin}};
+    if (!tenant->empty()) body["tenant"] = *tenant;
+    FB_CO_TRY_ASSIGN(const json::object made, co_await client.call("POST", "/v1/keys", body));
     print_json(made);
     co_return Result<>();
-  });
+  };
+  add_call(add, common, commands, make);
   CLI::App* rm = key->add_subcommand("rm", "Revoke a key, at once");
   rm->add_option("KEY", *name)->required();
-  add_call(rm, common, commands, [name](Client& client, int&) -> net::Task<Result<>> {
-    FB_CO_TRY(co_await client.call("DELETE", "/v1/keys/" + percent_encode(*name, "")));
+  rm->add_option("--tenant", *tenant, of_other);
+  add_call(rm, common, commands, [name, tenant](Client& client, int&) -> net::Task<Result<>> {
+    FB_CO_TRY(co_await client.call("DELETE", keys_path(*name, *tenant)));
     co_return Result<>();
   });
 }

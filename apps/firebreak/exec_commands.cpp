@@ -99,8 +99,10 @@ net::Task<Result<>> send_stdin(Client& client, std::string path) {
     }
     const ssize_t count = ::read(STDIN_FILENO, buffer.data(), buffer.size());
     if (count <= 0) break;
-    FB_CO_TRY(co_await stream->write(
-        std::string_view(buffer).substr(0, static_cast<std::size_t>(count)), far_away()));
+    // It may answer, that nobody reads this any more, before it has taken everything.
+    if (!co_await stream->write(std::string_view(buffer).substr(0, static_cast<std::size_t>(count)),
+                                far_away()))
+      co_return co_await Client::check(*stream);
   }
   FB_CO_TRY(co_await stream->finish(far_away()));
   co_return co_await Client::check(*stream);
@@ -119,9 +121,10 @@ net::Task<Result<>> exec_with_stdin(Client& client, const std::string& id, json:
   const std::string path = microvm_path(id, "/execs/" + text_of(made, "exec"));
   auto input = [](Client& client, std::string path) -> net::Task<Result<>> {
     auto sent = co_await send_stdin(client, path);
-    // The end of our input is not the end of the command.
+    // The end of our input is not the end of the command, nor is it if it reads no more of it.
     net::Event never(client.io().get_executor());
-    if (sent || sent.error().code == Code::not_found) (void)co_await never.wait(far_away());
+    if (sent || sent.error().code == Code::not_found || sent.error().code == Code::conflict)
+      (void)co_await never.wait(far_away());
     co_return sent;
   };
   auto either = co_await (follow(client, path + "/output", status) || input(client, path));

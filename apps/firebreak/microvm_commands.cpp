@@ -21,7 +21,36 @@ struct RunOptions {
   std::vector<std::string> tags;
   std::string egress;
   std::string role;
+  std::uint64_t memory = 0;
 };
+
+// Memory is part of the snapshot that a microVM starts from: it can be asked for, not chosen.
+net::Task<Result<>> check_memory(Client& client, const RunOptions& options) {
+  std::string name = options.image;
+  std::string wanted = options.version;
+  if (const auto colon = name.find(':'); wanted.empty() && colon != std::string::npos) {
+    wanted = name.substr(colon + 1);
+    name.resize(colon);
+  }
+  FB_CO_TRY_ASSIGN(const json::object image,
+                   co_await client.call("GET", "/v1/images/" + percent_encode(name, "")));
+  const json::object* chosen = nullptr;
+  for (const json::value& item : image.at("versions").as_array()) {
+    const json::object& version = item.as_object();
+    const bool fits = wanted.empty() ? text_of(version, "active") == "true"
+                                     : text_of(version, "version") == wanted;
+    const bool newer = chosen == nullptr || parse_u64(text_of(version, "createdAt")) >
+                                                parse_u64(text_of(*chosen, "createdAt"));
+    if (fits && newer) chosen = &version;
+  }
+  if (chosen == nullptr || text_of(*chosen, "memoryMib") == std::to_string(options.memory))
+    co_return Result<>();
+  co_return fail(Code::invalid, "microVMs of " + name + ":" + text_of(*chosen, "version") +
+                                    " have " + text_of(*chosen, "memoryMib") +
+                                    " MiB, which is fixed when an image is built; build one with "
+                                    "--memory " +
+                                    std::to_string(options.memory));
+}
 
 Result<json::object> run_body(const RunOptions& options) {
   json::object body{{"image", options.image}};
@@ -57,6 +86,8 @@ void add_run(CLI::App& app, Common& common, std::vector<Command>& commands) {
                   "Egress policy ('firebreak egress ls'); default: the image's, or the tenant's");
   run->add_option("--role", options->role,
                   "Role whose credentials its programs get ('firebreak role ls')");
+  run->add_option("--memory", options->memory,
+                  "MiB that it must have: refused if the image was built with another size");
   run->add_option("--idle", options->idle, "Suspend after so many seconds of nothing");
   run->add_option("--suspended", options->suspended, "Then terminate after so many seconds")
       ->capture_default_str();
@@ -72,6 +103,8 @@ void add_run(CLI::App& app, Common& common, std::vector<Command>& commands) {
                         return with_client(
                             common, [&](Client& client, int&) -> net::Task<Result<>> {
                               FB_CO_TRY_ASSIGN(json::object body, run_body(*options));
+                              if (options->memory != 0)
+                                FB_CO_TRY(co_await check_memory(client, *options));
                               FB_CO_TRY_ASSIGN(const json::object made,
                                                co_await client.call("POST", "/v1/microvms", body));
                               if (common.json)

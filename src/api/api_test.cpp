@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/native/fields.h"
 #include "api/native/openapi.h"
 #include "api/router.h"
 
@@ -16,13 +17,13 @@ using testing::UnorderedElementsAre;
 
 Router sample() {
   Router router;
-  router.add({"GET", "/v1/things", "List: ?state, ?limit, ?state", false, {}});
-  router.add({"POST", "/v1/things", "Make one: {name}", false, {}});
-  router.add({"GET", "/v1/things/{id}", "One", false, {}});
-  router.add({"DELETE", "/v1/things/{id}", "Remove", true, {}});
-  router.add({"PUT", "/v1/things/{id}/files", "Write ?path", false, {}});
-  router.add({"POST", "/v1/things/{id}/parts/{part}/run", "Run", false, {}});
-  router.add({"GET", "/v1/things/{id}/parts", "Parts", false, {}});
+  router.add({"GET", "/v1/images", "List", false, {}});
+  router.add({"POST", "/v1/images", "Make one", false, {}});
+  router.add({"GET", "/v1/images/{image}", "One", false, {}});
+  router.add({"DELETE", "/v1/images/{image}", "Remove", true, {}});
+  router.add({"PUT", "/v1/microvms/{id}/files", "Write", false, {}});
+  router.add({"POST", "/v1/microvms/{id}/contexts/{context}/run", "Run", false, {}});
+  router.add({"GET", "/v1/microvms/{id}/contexts", "Contexts", false, {}});
   return router;
 }
 
@@ -30,23 +31,23 @@ Router sample() {
 
 TEST(Router, FindsTheRouteAndItsParameters) {
   const Router router = sample();
-  const Match match = router.match("POST", {"v1", "things", "t1", "parts", "a/b", "run"});
+  const Match match = router.match("POST", {"v1", "microvms", "m1", "contexts", "a/b", "run"});
   ASSERT_NE(match.route, nullptr);
   EXPECT_EQ(match.route->summary, "Run");
-  EXPECT_THAT(match.params, UnorderedElementsAre(Pair("id", "t1"), Pair("part", "a/b")));
+  EXPECT_THAT(match.params, UnorderedElementsAre(Pair("id", "m1"), Pair("context", "a/b")));
 }
 
 TEST(Router, AFixedWordIsNoParameter) {
   const Router router = sample();
-  const Match match = router.match("GET", {"v1", "things"});
+  const Match match = router.match("GET", {"v1", "images"});
   ASSERT_NE(match.route, nullptr);
-  EXPECT_EQ(match.route->pattern, "/v1/things");
+  EXPECT_EQ(match.route->pattern, "/v1/images");
   EXPECT_THAT(match.params, IsEmpty());
 }
 
 TEST(Router, AWrongMethodIsNotAWrongPath) {
   const Router router = sample();
-  const Match match = router.match("PATCH", {"v1", "things", "t1"});
+  const Match match = router.match("PATCH", {"v1", "images", "i1"});
   EXPECT_EQ(match.route, nullptr);
   EXPECT_TRUE(match.path_known);
   EXPECT_THAT(match.methods, ElementsAre("GET", "DELETE"));
@@ -58,12 +59,12 @@ TEST(Router, RefusesWhatIsNotInTheTable) {
       {},
       {""},
       {"v1"},
-      {"v1", "Things"},
-      {"v1", "things", ""},  // an empty name would be the list with a slash
-      {"v1", "things", "t1", ""},
-      {"v1", "things", "t1", "other"},
-      {"v1", "things", "t1", "parts", "p"},
-      {"v2", "things"},
+      {"v1", "Images"},
+      {"v1", "images", ""},  // an empty name would be the list with a slash
+      {"v1", "images", "i1", ""},
+      {"v1", "images", "i1", "other"},
+      {"v1", "microvms", "m1", "contexts", "c"},
+      {"v2", "images"},
   };
   for (const auto& segments : unknown) {
     const Match match = router.match("GET", segments);
@@ -138,18 +139,56 @@ TEST(OpenApi, EveryRouteIsThereWithItsMethodAndNames) {
 TEST(OpenApi, PathAndQueryParametersAreNamed) {
   const json::object document = openapi_document(sample().routes());
   const json::object& paths = document.at("paths").as_object();
-  const json::object& run = paths.at("/v1/things/{id}/parts/{part}/run").at("post").as_object();
-  EXPECT_EQ(run.at("operationId").as_string(), "postThingsIdPartsPartRun");
-  EXPECT_THAT(names(run, "path"), ElementsAre("id", "part"));
+  const json::object& run =
+      paths.at("/v1/microvms/{id}/contexts/{context}/run").at("post").as_object();
+  EXPECT_EQ(run.at("operationId").as_string(), "postMicrovmsIdContextsContextRun");
+  EXPECT_THAT(names(run, "path"), ElementsAre("id", "context"));
   EXPECT_THAT(names(run, "query"), IsEmpty());
   for (const json::value& parameter : run.at("parameters").as_array())
     EXPECT_TRUE(parameter.at("required").as_bool());
-  const json::object& list = paths.at("/v1/things").at("get").as_object();
+  const json::object& list = paths.at("/v1/images").at("get").as_object();
   EXPECT_THAT(names(list, "path"), IsEmpty());
-  EXPECT_THAT(names(list, "query"), ElementsAre("state", "limit"));
-  const json::object& write = paths.at("/v1/things/{id}/files").at("put").as_object();
+  EXPECT_THAT(names(list, "query"), ElementsAre("name", "pageToken"));
+}
+
+TEST(OpenApi, BodiesAreDescribed) {
+  const json::object document = openapi_document(sample().routes());
+  const json::object& paths = document.at("paths").as_object();
+  const json::object& write = paths.at("/v1/microvms/{id}/files").at("put").as_object();
   EXPECT_TRUE(
       write.at("requestBody").at("content").as_object().contains("application/octet-stream"));
+  const json::value& body = paths.at("/v1/microvms/{id}/contexts/{context}/run")
+                                .at("post")
+                                .at("requestBody")
+                                .at("content")
+                                .at("application/json")
+                                .at("schema");
+  EXPECT_EQ(body.at("required"), json::value(json::array{"code"}));
+  EXPECT_EQ(body.at("additionalProperties"), json::value(false));
+  EXPECT_EQ(body.at("properties").at("timeoutMs").at("type"), "integer");
+}
+
+// ---- query values
+
+std::string refusal(std::string_view method, std::string_view pattern, const char* query) {
+  const auto target = net::parse_target(std::string("/x?") + query);
+  auto checked = check_query(fields_of(method, pattern), target.value());
+  return checked ? "" : checked.error().message;
+}
+
+TEST(Query, WhatIsKnownIsTaken) {
+  EXPECT_EQ(refusal("GET", "/v1/microvms", "state=RUNNING&pageSize=3"), "");
+  EXPECT_EQ(refusal("POST", "/v1/images/{image}/builds", "arg=A=1&arg=B=2"), "");
+  EXPECT_EQ(refusal("GET", "/v1/microvms/{id}/files", "path=/"), "");
+}
+
+TEST(Query, WhatIsUnknownMissingOrTwiceIsRefusedWithTheNames) {
+  EXPECT_THAT(refusal("GET", "/v1/microvms", "status=RUNNING"),
+              AllOf(HasSubstr("'status'"), HasSubstr("state, tag")));
+  EXPECT_THAT(refusal("GET", "/v1/microvms/{id}", "a=b"), HasSubstr("there are none"));
+  EXPECT_THAT(refusal("GET", "/v1/microvms", "state=RUNNING&state=PENDING"),
+              HasSubstr("more than once"));
+  EXPECT_THAT(refusal("GET", "/v1/microvms/{id}/files", "offset=1"), HasSubstr("path is missing"));
 }
 
 // ---- errors

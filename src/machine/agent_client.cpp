@@ -348,8 +348,8 @@ net::Task<Result<>> AgentClient::exec_stdin(const std::string& id, std::uint64_t
   const std::string path = "/execs/" + percent_encode(id, "") +
                            "/stdin?offset=" + std::to_string(offset) + (eof ? "&eof=1" : "");
   FB_CO_TRY_ASSIGN(auto stream, data_stream("POST", path, false));
-  FB_CO_TRY(co_await stream->write(bytes, deadline));
-  stream->finish();
+  // The agent may answer, that stdin is closed, before it has taken everything.
+  if (co_await stream->write(bytes, deadline)) stream->finish();
   FB_CO_TRY(co_await expect_ok(*stream, deadline));
   co_return Result<>();
 }

@@ -24,6 +24,7 @@ class Cli : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     server = std::make_unique<ServerProcess>();
+    server->set_log_format("text");
     ASSERT_TRUE(server->start()) << server->log();
     ASSERT_TRUE(server->wait_python()) << server->log();
     id = trimmed(server->cli({"run", "python"}).out);
@@ -125,6 +126,9 @@ TEST_F(Cli, ExecPassesStdinOn) {
   EXPECT_EQ(done.status, 0) << done.err;
   EXPECT_EQ(server->cli({"exec", "-i", id, "--", "wc", "-c"}, input).out,
             std::to_string(input.size()) + "\n");
+  const auto some = server->cli({"exec", "-i", id, "--", "head", "-c", "6"}, input);
+  EXPECT_EQ(some.status, 0) << some.err;
+  EXPECT_EQ(some.out, "line 0");
 }
 
 TEST_F(Cli, CodeKeepsStateAndShowsErrors) {
@@ -173,6 +177,57 @@ TEST_F(Cli, ErrorsSayWhatToDo) {
   EXPECT_EQ(server->cli({"frobnicate"}).status, 2);
 }
 
+TEST_F(Cli, EventsAndLogsAreFollowed) {
+  const std::string vm = trimmed(server->cli({"run", "python"}).out);
+  Terminal events({ServerProcess::program(), "--data-dir", server->data_dir(), "events"});
+  ::usleep(1'000'000);  // it tells from now on
+  EXPECT_EQ(server->cli({"suspend", vm}).status, 0);
+  EXPECT_TRUE(events.expect(R"("to":"SUSPENDED")")) << events.seen();
+  EXPECT_EQ(server->cli({"logs", vm}).status, 0);
+  Terminal logs({ServerProcess::program(), "--data-dir", server->data_dir(), "logs", "-f", vm});
+  EXPECT_EQ(server->cli({"kill", vm}).status, 0);
+  EXPECT_TRUE(events.expect(R"("to":"TERMINATED")")) << events.seen();
+  EXPECT_EQ(logs.wait(), 0);  // it ends with the microVM
+}
+
+TEST_F(Cli, TenantsKeysAndLimitsAreManaged) {
+  auto tenant = parse_json_object(server->cli({"tenant", "add", "cli-tenant"}).out);
+  ASSERT_TRUE(tenant);
+  const std::string account(tenant->at("accountId").as_string());
+  EXPECT_THAT(server->cli({"tenant", "ls"}).out, HasSubstr(account));
+  const auto limits = server->cli({"quota", "set", account, "microvms=7"});
+  EXPECT_EQ(limits.status, 0) << limits.err;
+  EXPECT_THAT(limits.out, HasSubstr("\"microvms\":7"));
+  // Those that are not named stay.
+  EXPECT_THAT(server->cli({"quota", "set", account, "images=3"}).out, HasSubstr("\"microvms\":7"));
+  EXPECT_EQ(server->cli({"quota", "set", account, "microvms"}).status, 1);
+  EXPECT_THAT(server->cli({"quota", "show"}).out, HasSubstr("launchesPerSecond"));
+  auto key = parse_json_object(server->cli({"key", "add", "second", "--tenant", account}).out);
+  ASSERT_TRUE(key);
+  const std::string id(key->at("accessKeyId").as_string());
+  EXPECT_EQ(server->cli({"key", "ls"}).out.find(id), std::string::npos);
+  EXPECT_THAT(server->cli({"key", "ls", "--tenant", account}).out, HasSubstr("second"));
+  EXPECT_EQ(server->cli({"key", "rm", id}).status, 1);
+  EXPECT_EQ(server->cli({"key", "rm", id, "--tenant", account}).status, 0);
+  EXPECT_EQ(server->call_as(std::string(key->at("apiKey").as_string()), "GET", "/v1/tenant").status,
+            401);
+  EXPECT_EQ(server->cli({"tenant", "rm", account}).status, 0);
+  EXPECT_EQ(server->cli({"tenant", "ls"}).out.find(account), std::string::npos);
+}
+
+TEST_F(Cli, ShowTellsWhatAMicrovmIsAndMemoryIsTheImages) {
+  const auto shown = server->cli({"show", id});
+  EXPECT_EQ(shown.status, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("RUNNING"));
+  EXPECT_THAT(shown.out, HasSubstr(id));
+  const auto other = server->cli({"run", "python", "--memory", "4096"});
+  EXPECT_EQ(other.status, 1);
+  EXPECT_THAT(other.err, HasSubstr("fixed when an image is built"));
+  const std::string fits = trimmed(server->cli({"run", "python", "--memory", "512"}).out);
+  EXPECT_THAT(fits, ::testing::StartsWith("microvm-"));
+  EXPECT_EQ(server->cli({"kill", fits}).status, 0);
+}
+
 TEST_F(Cli, TheConfigurationFileIsRead) {
   const std::string file = server->data_dir() + "/firebreak.toml";
   std::ofstream(file) << "log-level = \"shout\"\n";
@@ -204,6 +259,24 @@ TEST_F(Cli, RolesAreSetShownUsedAndRemoved) {
   EXPECT_EQ(none.status, 1);
   EXPECT_THAT(none.err, HasSubstr("firebreak role ls"));
   EXPECT_EQ(server->cli({"role", "set", "reader", "-"}, "{}").status, 1);
+}
+
+TEST_F(Cli, TheTextLogHoldsNoSecrets) {
+  const std::string vm =
+      trimmed(server->cli({"run", "python", "--payload", "secret-of-the-payload"}).out);
+  server->cli({"exec", "-i", "-e", "T=secret-of-the-environment", vm, "--", "sh", "-c",
+               "cat; echo secret-of-the-command >&2; exit 1"},
+              "secret-of-the-input");
+  server->cli({"code", vm, "-c", "raise ValueError('secret-of-the-code')"});
+  auto key = parse_json_object(server->cli({"key", "add", "logged"}).out);
+  ASSERT_TRUE(key);
+  server->cli({"kill", vm});
+  const std::string log = server->log();
+  EXPECT_THAT(log, HasSubstr(vm));
+  EXPECT_EQ(log.find("secret-of-the"), std::string::npos);
+  for (const char* name : {"apiKey", "secretAccessKey"})
+    EXPECT_EQ(log.find(std::string(key->at(name).as_string())), std::string::npos) << name;
+  EXPECT_EQ(log.find(server->api_key()), std::string::npos);
 }
 
 TEST_F(Cli, SuspendForkKill) {

@@ -175,6 +175,24 @@ TEST_F(Crash, CheckSeesHoldersThatNobodyNames) {
   EXPECT_EQ(server->cli({"check"}).out, "0 leaks\n");
 }
 
+TEST_F(Crash, AfterTheHostCameBackTheSuspendedResumeAndTheOthersSayWhyNot) {
+  const std::string asleep = run();
+  exec(asleep, "echo kept > /dev/shm/x");
+  EXPECT_EQ(server->call("POST", path(asleep, "/suspend")).text_of("state"), "SUSPENDED");
+  const std::string awake = run();
+  server->end_everything();
+  ASSERT_TRUE(server->start()) << server->log();
+  const Answer ended = server->wait_for(path(awake), "state", "TERMINATED");
+  EXPECT_EQ(ended.text_of("state"), "TERMINATED") << ended.text;
+  EXPECT_FALSE(ended.text_of("stateReason").empty());
+  EXPECT_NE(ended.text_of("stateReason"), "Success.");
+  EXPECT_EQ(exec(asleep, "cat /dev/shm/x").text_of("stdout"), "kept\n");
+  const std::string fresh = run();
+  EXPECT_EQ(exec(fresh, "echo new").text_of("stdout"), "new\n");
+  for (const std::string& id : {asleep, fresh}) server->call("DELETE", path(id));
+  expect_clean();
+}
+
 TEST_F(Crash, CheckLooksAloneWhenNoServerRuns) {
   const std::string id = run();
   server->call("POST", path(id, "/suspend"));

@@ -30,6 +30,7 @@ class H(http.server.BaseHTTPRequestHandler):
         self.send_response(how if isinstance(how, int) else 200)
         self.send_header('content-length', '0')
         self.end_headers()
+        if plan.get('deaf'): self.server.shutdown(); self.server.server_close()
     def do_GET(self):
         if self.path == '/exit': os._exit(3)
         data = json.dumps(seen).encode()
@@ -37,6 +38,7 @@ class H(http.server.BaseHTTPRequestHandler):
         self.wfile.write(data)
     def log_message(self, *a): pass
 http.server.ThreadingHTTPServer(('0.0.0.0', 9000), H).serve_forever()
+while True: time.sleep(60)
 )PY";
 
 class Hooks : public ::testing::Test {
@@ -127,6 +129,20 @@ TEST_F(Hooks, ARunWithinItsTimeRuns) {
 TEST_F(Hooks, ARunThatClosesTheConnectionNeverRuns) {
   EXPECT_EQ(run(R"({"run":"close"})").status, 502);
   EXPECT_THAT(reason_of_last(), HasSubstr("Run lifecycle hook could not be called"));
+}
+
+TEST_F(Hooks, AnApplicationThatListensNoMoreCannotBeSuspended) {
+  const Answer vm = run(R"({"deaf":true})");
+  ASSERT_EQ(vm.text_of("state"), "RUNNING") << vm.text;
+  const std::string id = vm.text_of("id");
+  const std::string closed =
+      "for i in $(seq 300); do python3 -c \"import socket; "
+      "socket.create_connection(('127.0.0.1', 9000))\" 2>/dev/null || exit 0; sleep 0.2; done; "
+      "exit 1";
+  const Answer waited = server->call("POST", path(id, "/exec"), json::object{{"shell", closed}});
+  ASSERT_EQ(waited.text_of("exitCode"), "0") << waited.text;
+  EXPECT_EQ(server->call("POST", path(id, "/suspend")).status, 502);
+  EXPECT_THAT(reason_of_last(), HasSubstr("Suspend lifecycle hook could not be called"));
 }
 
 TEST_F(Hooks, AFailingSuspendEndsIt) {

@@ -18,6 +18,7 @@
 #include "machine/process.h"
 #include "machine/qemu/base_holder.h"
 #include "net/http_client.h"
+#include "net/websocket.h"
 #include "support/environment.h"
 #include "wire/crypto.h"
 #include "wire/sigv4.h"
@@ -86,6 +87,16 @@ ServerProcess::ServerProcess()
 }
 
 ServerProcess::~ServerProcess() {
+  end_everything();
+  (void)machine::CgroupRoot(cgroup_).remove();
+  if (auto networks = egress::found_networks(data_dir_)) {
+    for (const std::string& id : *networks) (void)egress::remove_network(data_dir_, id);
+  }
+  (void)egress::remove_host_side(data_dir_);
+  (void)sys::remove_tree(data_dir_);
+}
+
+void ServerProcess::end_everything() {
   kill_hard();
   const machine::CgroupRoot root(cgroup_);
   if (auto groups = root.list()) {
@@ -93,17 +104,11 @@ ServerProcess::~ServerProcess() {
       if (auto group = root.open(name)) (void)group->destroy(in_seconds(10));
     }
   }
-  (void)root.remove();
   // Holders of snapshots live outside the groups.
   if (const auto snapshots = sys::list_dir(data_dir_ + "/snapshots")) {
     for (const std::string& name : *snapshots)
       machine::stop_holder(data_dir_ + "/snapshots/" + name, in_seconds(10));
   }
-  if (auto networks = egress::found_networks(data_dir_)) {
-    for (const std::string& id : *networks) (void)egress::remove_network(data_dir_, id);
-  }
-  (void)egress::remove_host_side(data_dir_);
-  (void)sys::remove_tree(data_dir_);
 }
 
 std::string ServerProcess::program() {
@@ -117,7 +122,7 @@ bool ServerProcess::start() {
       program(),  "serve",        "--data-dir",  data_dir_,           "--listen",
       listen_,    "--guest-dir",  guest,         "--endpoint-listen", "127.0.0.1:0",
       "--cgroup", cgroup_,        "--uid-first", std::to_string(uid), "--uid-count",
-      "256",      "--log-format", "json"};
+      "256",      "--log-format", log_format_};
   words.insert(words.end(), options_.begin(), options_.end());
   auto pipe = sys::pipe();
   auto log = sys::open(data_dir_ + "/server.log", O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -314,6 +319,27 @@ std::string ServerProcess::listen_as(const std::string& api_key, const std::stri
     (*stream)->close();
   };
   net::asio::co_spawn(io, listen(), [](std::exception_ptr) {});
+  io.run();
+  return heard;
+}
+
+std::string ServerProcess::through_tunnel(const std::string& path, const std::string& bytes) {
+  std::string heard;
+  net::asio::io_context io(1);
+  auto talk = [&]() -> net::Task<void> {
+    auto stream = co_await net::connect_url(url_, "", in_seconds(10));
+    if (!stream) co_return;
+    const wire::Headers headers{{"authorization", "Bearer " + api_key()}};
+    auto socket = co_await net::open_websocket(*std::move(stream), url_.substr(7), path, headers,
+                                               {}, in_seconds(60));
+    if (!socket || !co_await (*socket)->write(false, bytes, in_seconds(10))) co_return;
+    for (;;) {
+      auto message = co_await (*socket)->read(in_seconds(60));
+      if (!message || !*message) co_return;
+      heard += (*message)->data;
+    }
+  };
+  net::asio::co_spawn(io, talk(), [](std::exception_ptr) {});
   io.run();
   return heard;
 }

@@ -35,6 +35,8 @@ class ServerProcess {
 
   // More options for the next start, as "--pool-most=0".
   void set_options(std::vector<std::string> options) { options_ = std::move(options); }
+  // "json", or "text".
+  void set_log_format(std::string format) { log_format_ = std::move(format); }
   // Instead of a free port of 127.0.0.1.
   void set_listen(std::string address) { listen_ = std::move(address); }
   // FIREBREAK_FAULT of the next start only.
@@ -69,6 +71,10 @@ class ServerProcess {
   // What a stream says in that time: the answer as it came, with its head.
   std::string listen_as(const std::string& api_key, const std::string& path,
                         std::chrono::milliseconds most);
+  // What comes back through a tunnel (a WebSocket) until it is closed; "" if it does not open.
+  std::string through_tunnel(const std::string& path, const std::string& bytes);
+  // As after a crash of the host: the server, all machines and all holders are gone at once.
+  void end_everything();
   // Polls until the answer's member has that value; the last answer.
   Answer wait_for(const std::string& path, std::string_view member, const std::string& value,
                   std::chrono::seconds most = std::chrono::seconds(60));
@@ -103,6 +109,7 @@ class ServerProcess {
   std::string data_dir_;
   std::string cgroup_;
   std::string listen_ = "127.0.0.1:0";
+  std::string log_format_ = "json";
   std::vector<std::string> options_;
   std::string fault_;
   std::string pause_;

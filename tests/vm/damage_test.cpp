@@ -1,6 +1,7 @@
 // Damage that is not a killed process: full disks, deleted and garbled files, guests that crash or
 // that kill everything in them.
 #include <filesystem>
+#include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -180,6 +181,42 @@ TEST_F(Damage, MissingOrGarbledSavedMemoryIsRefusedAndTheRestRemoved) {
     EXPECT_FALSE(missing);
     EXPECT_EQ(missing.error().code, Code::conflict) << missing.error().text();
     co_await expect_discarded(id);
+  });
+}
+
+// What a broken QEMU could leave in its own layer: names of files that are none of its business.
+TEST_F(Damage, AHostileHeaderOfALayerOpensNothingElse) {
+  run([]() -> Task<void> {
+    constexpr std::string_view kName = "/etc/passwd";
+    const auto big = [](std::uint64_t value, std::size_t bytes) {
+      std::string text;
+      while (bytes-- > 0) text += static_cast<char>(value >> (8 * bytes));
+      return text;
+    };
+    const auto patch = [](const std::string& path, std::size_t at, std::string_view bytes) {
+      std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekp(static_cast<std::streamoff>(at));
+      file << bytes;
+      return file.good();
+    };
+    // The name of a backing file: that which the command line names counts.
+    CO_VALUE(const std::string id, co_await suspended());
+    const std::string layer = file(id, "disk.qcow2");
+    CO_ASSERT(patch(layer, 0x400, kName) && patch(layer, 8, big(0x400, 8) + big(kName.size(), 4)));
+    CO_VALUE(auto machine, co_await world().engine().resume(id, in_seconds(60)));
+    CO_OK(co_await machine->wake(fresh_identity(id, 2), in_seconds(60)));
+    CO_OK(co_await shell(*machine, "ls -lR /usr/bin > /dev/null && echo fine > /root/x && sync"));
+    CO_OK(co_await machine->terminate(in_seconds(20)));
+    // A data file elsewhere, and a table that is too long, cannot be loaded.
+    const std::string data_file = big(0x44415441, 4) + big(kName.size(), 4) + std::string(kName);
+    for (const auto& [at, bytes] : std::vector<std::pair<std::size_t, std::string>>{
+             {79, big(4, 1)}, {36, big(0xffffffff, 4)}}) {
+      CO_VALUE(const std::string other, co_await suspended());
+      CO_ASSERT(patch(file(other, "disk.qcow2"), 112, data_file));
+      CO_ASSERT(patch(file(other, "disk.qcow2"), at, bytes));
+      EXPECT_FALSE(co_await world().engine().resume(other, in_seconds(60))) << at;
+      co_await expect_discarded(other);
+    }
   });
 }
 

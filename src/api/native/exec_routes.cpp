@@ -52,6 +52,7 @@ Result<ExecRequest> parse_exec(const json::object& body) {
       request.input = *std::move(decoded);
   }
   if (const json::object* pty = reader.object("pty", false)) {
+    FB_TRY(check_known(*pty, {"cols", "rows"}));
     JsonReader size(*pty, "pty.");
     constexpr std::uint64_t kMostCells = 10000;
     spec.pty = {static_cast<std::uint32_t>(std::min(size.u64_or("cols", 80), kMostCells)),
@@ -332,11 +333,13 @@ void NativeApi::add_exec_routes() {
   router_.add({"POST", "/v1/microvms/{id}/execs/{exec}/signal", "Send a signal: {signal}", false,
                [&s](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
+                 FB_CO_TRY(check_known(body, {"signal", "group"}));
                  co_return co_await pass_on(s, call, "POST", exec_path(call) + "/signal", body);
                }});
   router_.add({"POST", "/v1/microvms/{id}/execs/{exec}/resize", "Resize its terminal: {cols, rows}",
                false, [&s](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
+                 FB_CO_TRY(check_known(body, {"cols", "rows"}));
                  co_return co_await pass_on(s, call, "POST", exec_path(call) + "/resize", body);
                }});
   router_.add({"GET", "/v1/microvms/{id}/logs",

@@ -1,6 +1,4 @@
 // Routes of files: bytes, listings and tar archives, streamed between the client and the agent.
-#include <algorithm>
-
 #include "api/native/guest_call.h"
 #include "api/native/native_api.h"
 #include "base/text.h"
@@ -10,22 +8,20 @@ namespace {
 
 constexpr auto kStreamDeadline = std::chrono::hours(6);
 
-// Which query values a call may carry on to the agent.
 struct FileCall {
   std::string_view method;
   std::string_view pattern;  // below /v1/microvms/{id}
   std::string_view agent_path;
   std::string_view agent_method;
-  std::initializer_list<std::string_view> query;
   std::string_view summary;
   std::string_view content_type;
 };
 
+// Only query values of `fields.h` have come this far, and the agent knows all of them.
 std::string agent_target(const Call& call, const FileCall& file) {
   std::string target(file.agent_path);
   char separator = '?';
   for (const auto& [name, value] : call.target.query) {
-    if (std::find(file.query.begin(), file.query.end(), name) == file.query.end()) continue;
     target += separator + name + "=" + percent_encode(value, "/");
     separator = '&';
   }
@@ -62,8 +58,6 @@ net::Task<Result<>> answer_body(Call& call, const control::Lease& held, net::Cha
 }
 
 net::Task<Result<>> relay(control::Supervisor& supervisor, Call& call, const FileCall& file) {
-  if (!call.target.has_query("path") && !call.target.has_query("from"))
-    co_return fail(Code::invalid, "the query value path is missing");
   FB_CO_TRY_ASSIGN(control::Lease held, co_await lease(supervisor, call));
   const bool upload = file.method == "PUT";
   FB_CO_TRY_ASSIGN(auto stream, held.agent().data_stream(std::string(file.agent_method),
@@ -83,70 +77,22 @@ net::Task<Result<>> relay(control::Supervisor& supervisor, Call& call, const Fil
 }
 
 const FileCall kFileCalls[] = {
-    {"GET",
-     "/files",
-     "/files",
-     "GET",
-     {"path", "offset", "length"},
-     "Read a file: ?path, ?offset, ?length",
+    {"GET", "/files", "/files", "GET", "Read a file: ?path, ?offset, ?length",
      "application/octet-stream"},
-    {"PUT",
-     "/files",
-     "/files",
-     "PUT",
-     {"path", "mode", "append", "offset", "user", "parents"},
+    {"PUT", "/files", "/files", "PUT",
      "Write a file: ?path, ?mode, ?append=1, ?offset, ?user, ?parents=1; replaced whole or not at "
      "all",
      "application/json"},
-    {"GET",
-     "/files/stat",
-     "/files/stat",
-     "GET",
-     {"path", "follow"},
-     "What a path is",
-     "application/json"},
-    {"GET",
-     "/files/list",
-     "/files/list",
-     "GET",
-     {"path"},
-     "Entries of a directory, one JSON object a line",
+    {"GET", "/files/stat", "/files/stat", "GET", "What a path is", "application/json"},
+    {"GET", "/files/list", "/files/list", "GET", "Entries of a directory, one JSON object a line",
      "application/x-ndjson"},
-    {"POST",
-     "/files/mkdir",
-     "/files/mkdir",
-     "POST",
-     {"path", "mode", "parents"},
-     "Make a directory",
+    {"POST", "/files/mkdir", "/files/mkdir", "POST", "Make a directory", "application/json"},
+    {"DELETE", "/files", "/files/remove", "POST", "Remove: ?path, ?recursive=1",
      "application/json"},
-    {"DELETE",
-     "/files",
-     "/files/remove",
-     "POST",
-     {"path", "recursive"},
-     "Remove: ?path, ?recursive=1",
-     "application/json"},
-    {"POST",
-     "/files/rename",
-     "/files/rename",
-     "POST",
-     {"from", "to"},
-     "Rename: ?from, ?to",
-     "application/json"},
-    {"GET",
-     "/tar",
-     "/tar",
-     "GET",
-     {"path"},
-     "A directory's content or a file as a tar archive",
+    {"POST", "/files/rename", "/files/rename", "POST", "Rename: ?from, ?to", "application/json"},
+    {"GET", "/tar", "/tar", "GET", "A directory's content or a file as a tar archive",
      "application/x-tar"},
-    {"PUT",
-     "/tar",
-     "/tar",
-     "PUT",
-     {"path"},
-     "Unpack a tar archive below a directory",
-     "application/json"},
+    {"PUT", "/tar", "/tar", "PUT", "Unpack a tar archive below a directory", "application/json"},
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "api/native/native_api.h"
 
+#include "api/native/fields.h"
 #include "api/native/openapi.h"
 
 namespace firebreak::api {
@@ -68,6 +69,7 @@ net::Task<Result<>> NativeApi::dispatch(net::HttpExchange& exchange, net::Target
   if (match.route->admin && !caller.key.admin) {
     co_return fail(Code::denied, "this call needs an administrator's key");
   }
+  FB_CO_TRY(check_query(fields_of(match.route->method, match.route->pattern), target));
   Call call{.exchange = exchange,
             .target = std::move(target),
             .params = match.params,

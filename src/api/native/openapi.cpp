@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "api/native/fields.h"
 #include "base/text.h"
 
 namespace firebreak::api {
@@ -25,6 +26,29 @@ std::string operation_id(const Route& route) {
   return id;
 }
 
+json::object schema_of(const Field& field) {
+  json::array types;
+  for (const std::string_view type : split(field.type, '|')) types.emplace_back(type);
+  json::object schema{{"type", types.size() == 1 ? types[0] : json::value(types)}};
+  if (field.many) schema = {{"type", "array"}, {"items", std::move(schema)}};
+  return schema;
+}
+
+json::object body_schema(const std::vector<Field>& fields) {
+  json::object properties;
+  json::array required;
+  for (const Field& field : fields) {
+    json::object schema = schema_of(field);
+    schema["description"] = field.about;
+    properties[field.name] = std::move(schema);
+    if (field.required) required.emplace_back(field.name);
+  }
+  json::object schema{
+      {"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
+  if (!required.empty()) schema["required"] = std::move(required);
+  return schema;
+}
+
 json::array parameters(const Route& route) {
   json::array list;
   for (std::string_view part : split(route.pattern, '/')) {
@@ -34,17 +58,12 @@ json::array parameters(const Route& route) {
                                 {"required", true},
                                 {"schema", {{"type", "string"}}}});
   }
-  // Query values are named in the summary as ?name.
-  const std::string& text = route.summary;
-  std::vector<std::string> seen;
-  for (std::size_t at = text.find('?'); at != std::string::npos; at = text.find('?', at + 1)) {
-    std::size_t end = at + 1;
-    while (end < text.size() && (std::isalnum(static_cast<unsigned char>(text[end])) != 0)) ++end;
-    const std::string name = text.substr(at + 1, end - at - 1);
-    if (name.empty() || std::ranges::find(seen, name) != seen.end()) continue;
-    seen.push_back(name);
-    list.push_back(json::object{
-        {"name", name}, {"in", "query"}, {"required", false}, {"schema", {{"type", "string"}}}});
+  for (const Field& field : fields_of(route.method, route.pattern).query) {
+    list.push_back(json::object{{"name", field.name},
+                                {"in", "query"},
+                                {"required", field.required},
+                                {"description", field.about},
+                                {"schema", schema_of(field)}});
   }
   return list;
 }
@@ -63,14 +82,13 @@ json::object operation(const Route& route) {
                    {"summary", route.summary},
                    {"parameters", parameters(route)},
                    {"responses", std::move(responses)}};
-  if (route.method == "POST" || route.method == "PATCH" || route.method == "PUT") {
-    const bool raw = route.pattern.ends_with("/files") || route.pattern.ends_with("/tar") ||
-                     route.pattern.ends_with("/stdin");
-    json::object schema{{"type", "object"}};
-    if (raw) schema = {{"type", "string"}, {"format", "binary"}};
-    out["requestBody"] = {{"content",
-                           {{raw ? "application/octet-stream" : "application/json",
-                             {{"schema", std::move(schema)}}}}}};
+  const CallFields& fields = fields_of(route.method, route.pattern);
+  if (fields.bytes) {
+    const json::object schema{{"type", "string"}, {"format", "binary"}};
+    out["requestBody"] = {{"content", {{"application/octet-stream", {{"schema", schema}}}}}};
+  } else if (!fields.body.empty()) {
+    out["requestBody"] = {
+        {"content", {{"application/json", {{"schema", body_schema(fields.body)}}}}}};
   }
   if (route.admin) out["description"] = "Needs an administrator's key.";
   return out;

@@ -63,6 +63,17 @@ Result<core::TenantId> tenant_of(const control::KeyRing& keys, const Call& call)
   return id;
 }
 
+// Whose keys a call is about: the caller's own, or those of ?tenant.
+Result<core::TenantId> owner_of_keys(const control::KeyRing& keys, const Call& call) {
+  if (!call.target.has_query("tenant")) return call.tenant();
+  if (!call.caller.key.admin)
+    return fail(Code::denied, "keys of other tenants need an administrator's key");
+  FB_TRY_ASSIGN(core::TenantId id, core::parse_tenant_id(call.query("tenant")));
+  if (id == core::kSystemTenant || keys.tenant(id) == nullptr)
+    return fail(Code::not_found, "there is no tenant " + id.str());
+  return id;
+}
+
 net::Task<Result<>> issue_key(control::KeyRing& keys, Call& call) {
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
   FB_CO_TRY(check_known(body, {"name", "admin", "tenant"}));
@@ -113,18 +124,19 @@ void NativeApi::add_tenant_routes() {
                [&keys](Call& call) -> net::Task<Result<>> {
                  co_return co_await call.reply_json(200, to_json(*keys.tenant(call.tenant())));
                }});
-  router_.add({"GET", "/v1/keys", "List the caller's keys", false,
+  router_.add({"GET", "/v1/keys", "List the caller's keys, or a tenant's", false,
                [&keys](Call& call) -> net::Task<Result<>> {
+                 FB_CO_TRY_ASSIGN(const core::TenantId owner, owner_of_keys(keys, call));
                  json::array items;
-                 for (const core::Key& key : keys.keys(call.tenant()))
-                   items.push_back(to_json(key));
+                 for (const core::Key& key : keys.keys(owner)) items.push_back(to_json(key));
                  co_return co_await call.reply_json(200, json::object{{"items", std::move(items)}});
                }});
   router_.add({"POST", "/v1/keys", "Make a key; its secrets are in the answer and nowhere else",
                false, [&keys](Call& call) { return issue_key(keys, call); }});
   router_.add({"DELETE", "/v1/keys/{key}", "Revoke a key, at once", false,
                [&keys](Call& call) -> net::Task<Result<>> {
-                 FB_CO_TRY(co_await keys.revoke(call.tenant(), core::KeyId(call.param("key"))));
+                 FB_CO_TRY_ASSIGN(const core::TenantId owner, owner_of_keys(keys, call));
+                 FB_CO_TRY(co_await keys.revoke(owner, core::KeyId(call.param("key"))));
                  co_return co_await call.reply_json(200, json::object{});
                }});
 }

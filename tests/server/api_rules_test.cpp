@@ -1,0 +1,191 @@
+// What holds for all calls of the native API: what they take, who may make them, what they tell.
+#include <set>
+#include <thread>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/text.h"
+#include "server/api_fixture.h"
+
+namespace firebreak::testing_support {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string upper(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// A path of the document with something in its braces.
+std::string fill(std::string path, const std::string& tenant) {
+  for (std::size_t at = path.find('{'); at != std::string::npos; at = path.find('{')) {
+    const std::size_t end = path.find('}', at);
+    const std::string name = path.substr(at, end - at + 1);
+    path.replace(at, end - at + 1, name == "{tenant}" ? tenant : "nothing");
+  }
+  return path;
+}
+
+std::set<std::string> words(const std::string& list) {
+  std::set<std::string> set;
+  for (const std::string_view word : split(list, ',')) {
+    std::string one(word);
+    if (one.starts_with(' ')) one.erase(0, 1);
+    set.insert(one);
+  }
+  return set;
+}
+
+TEST_F(Api, EveryCallRefusesQueryValuesItDoesNotKnow) {
+  const std::string tenant = server->call("GET", "/v1/tenant").text_of("accountId");
+  const Answer document = server->call("GET", "/v1/openapi.json");
+  std::size_t calls = 0;
+  for (const auto& path : document.object().at("paths").as_object()) {
+    for (const auto& operation : path.value().as_object()) {
+      const std::string method = upper(std::string(operation.key()));
+      const std::string target = fill(std::string(path.key()), tenant) + "?nonsense=1";
+      const Answer refused = server->call(method, target);
+      EXPECT_EQ(refused.status, 400) << method << " " << target << "\n" << refused.text;
+      EXPECT_THAT(refused.text_of("message"), HasSubstr("'nonsense'")) << method << " " << target;
+      ++calls;
+    }
+  }
+  EXPECT_GT(calls, 50U);
+  EXPECT_EQ(server->call("GET", "/v1/microvms?status=RUNNING").status, 400);
+}
+
+TEST_F(Api, TheDocumentNamesTheMembersThatHandlersTake) {
+  const std::string tenant = server->call("GET", "/v1/tenant").text_of("accountId");
+  const Answer document = server->call("GET", "/v1/openapi.json");
+  std::size_t bodies = 0;
+  for (const auto& path : document.object().at("paths").as_object()) {
+    for (const auto& operation : path.value().as_object()) {
+      const json::value* body = operation.value().as_object().if_contains("requestBody");
+      if (body == nullptr) continue;
+      const json::value* content = body->at("content").as_object().if_contains("application/json");
+      if (content == nullptr) continue;
+      const std::string method = upper(std::string(operation.key()));
+      const Answer refused = server->call(method, fill(std::string(path.key()), tenant),
+                                          json::object{{"nonsense", 1}});
+      EXPECT_EQ(refused.status, 400) << method << " " << path.key() << refused.text;
+      const std::string message = refused.text_of("message");
+      const std::string_view before = message.contains("; use ") ? "; use " : "known are ";
+      const auto at = message.find(before);
+      ASSERT_NE(at, std::string::npos) << method << " " << path.key() << ": " << message;
+      std::set<std::string> declared;
+      for (const auto& member : content->at("schema").at("properties").as_object())
+        declared.emplace(member.key());
+      EXPECT_EQ(words(message.substr(at + before.size())), declared) << method << " " << path.key();
+      ++bodies;
+    }
+  }
+  EXPECT_GT(bodies, 15U);
+}
+
+TEST_F(Api, AdministratorsSeeAndRevokeKeysOfOthers) {
+  const Answer made = server->call("POST", "/v1/tenants", json::object{{"name", "keyed"}});
+  const std::string account = made.text_of("accountId");
+  const std::string key(made.object().at("key").at("apiKey").as_string());
+  const std::string id(made.object().at("key").at("accessKeyId").as_string());
+  const Answer listed = server->call("GET", "/v1/keys?tenant=" + account);
+  EXPECT_THAT(listed.text, HasSubstr(id));
+  EXPECT_EQ(server->call("GET", "/v1/keys").text.find(id), std::string::npos);
+  EXPECT_EQ(server->call("GET", "/v1/keys?tenant=999999999999").status, 404);
+  EXPECT_EQ(server->call_as(key, "GET", "/v1/microvms").status, 200);
+  const std::string own = server->call("GET", "/v1/tenant").text_of("accountId");
+  EXPECT_EQ(server->call_as(key, "GET", "/v1/keys?tenant=" + own).status, 403);
+  EXPECT_EQ(server->call_as(key, "DELETE", "/v1/keys/" + id + "?tenant=" + own).status, 403);
+  EXPECT_EQ(server->call("DELETE", "/v1/keys/" + id + "?tenant=" + account).status, 200);
+  EXPECT_EQ(server->call_as(key, "GET", "/v1/microvms").status, 401);
+}
+
+TEST_F(Api, APlainKeyMakesNoAdministrator) {
+  const std::string key = new_tenant("plain");
+  const std::string own = server->call("GET", "/v1/tenant").text_of("accountId");
+  EXPECT_EQ(server->call_as(key, "POST", "/v1/keys", json::object{{"admin", true}}).status, 403);
+  EXPECT_EQ(server->call_as(key, "POST", "/v1/keys", json::object{{"tenant", own}}).status, 403);
+  EXPECT_EQ(server->call_as(key, "GET", "/v1/keys").object().at("items").as_array().size(), 1U);
+  EXPECT_EQ(server->call_as(key, "POST", "/v1/check").status, 403);
+}
+
+TEST_F(Api, ImagesOfTheSystemStayAsTheyAre) {
+  const std::string key = new_tenant("image-breaker");
+  for (const auto& [method, path] : std::vector<std::pair<std::string, std::string>>{
+           {"DELETE", "/v1/images/python"},
+           {"DELETE", "/v1/images/python/versions/latest"},
+           {"POST", "/v1/images/python/versions/latest/cancel"}})
+    EXPECT_EQ(server->call_as(key, method, path).status, 403) << method << " " << path;
+  EXPECT_EQ(server->call("GET", "/v1/images/python").text_of("system"), "true");
+}
+
+TEST_F(Api, TheLogHoldsNoSecrets) {
+  const Answer issued = server->call("POST", "/v1/keys", json::object{{"name", "logged"}});
+  const std::string id = run({{"payload", "secret-of-the-payload"}});
+  server->call("POST", path(id, "/exec"),
+               json::object{{"shell", "cat; echo secret-of-the-command >&2; exit 1"},
+                            {"env", {{"TOKEN", "secret-of-the-environment"}}},
+                            {"stdin", "secret-of-the-input"}});
+  server->call("POST", path(id, "/contexts/default/run"),
+               json::object{{"code", "raise ValueError('secret-of-the-code')"}});
+  server->call("PUT", path(id, "/files?path=/tmp/x"), json::object{{"a", "secret-of-the-file"}});
+  const Answer token = server->call("POST", path(id, "/tokens"), json::object{{"ports", 80}});
+  server->call("POST", "/v1/microvms", json::object{{"image", "secret"}, {"payload", 17}});
+  server->call("DELETE", path(id));
+  const std::string log = server->log();
+  EXPECT_THAT(log, HasSubstr(id));
+  EXPECT_EQ(log.find("secret-of-the"), std::string::npos) << log.substr(log.find("secret-of-the"));
+  for (const std::string& secret : {issued.text_of("apiKey"), issued.text_of("secretAccessKey"),
+                                    token.text_of("token"), server->api_key()}) {
+    ASSERT_FALSE(secret.empty());
+    EXPECT_EQ(log.find(secret), std::string::npos);
+  }
+}
+
+TEST_F(Api, AForkBombLeavesTheAgentAnswering) {
+  const std::string id = run();
+  const Answer bomb = server->call(
+      "POST", path(id, "/execs"),
+      json::object{
+          {"argv",
+           json::array{"python3", "-c",
+                       "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"}}});
+  ASSERT_EQ(bomb.status, 201) << bomb.text;
+  std::string load;
+  for (int i = 0; i < 50; ++i) {
+    const Answer read = server->call("GET", path(id, "/files?path=/proc/loadavg"));
+    ASSERT_EQ(read.status, 200) << read.text;  // which takes no process
+    load += read.text;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  // "0.00 0.01 0.05 3/412 1234": hundreds of tasks.
+  EXPECT_THAT(load, ::testing::ContainsRegex("/[0-9][0-9][0-9]+ "));
+  EXPECT_EQ(server->call("DELETE", path(id, "/execs/" + bomb.text_of("exec"))).status, 200);
+  const Answer after = exec(id, "echo alive");
+  EXPECT_EQ(after.text_of("stdout"), "alive\n") << after.text << load;
+  server->call("DELETE", path(id));
+}
+
+TEST_F(Api, ATunnelReachesAPortOfTheGuest) {
+  const std::string id = run();
+  const Answer served = server->call(
+      "POST", path(id, "/execs"),
+      json::object{{"argv", json::array{"python3", "-c",
+                                        "import socket\ns = socket.create_server(('127.0.0.1', "
+                                        "4000))\nwhile True:\n  c, _ = s.accept()\n  "
+                                        "c.sendall(c.recv(99).upper())\n  c.close()"}}});
+  ASSERT_EQ(served.status, 201) << served.text;
+  std::string answer;
+  for (int i = 0; i < 100 && answer.empty(); ++i) {
+    answer = server->through_tunnel(path(id, "/tunnel?port=4000"), "hello");
+    if (answer.empty()) exec(id, "sleep 0.3");
+  }
+  EXPECT_EQ(answer, "HELLO");
+  EXPECT_EQ(server->call("GET", path(id, "/tunnel?port=4000")).status, 400);  // no WebSocket
+  EXPECT_EQ(server->call("GET", path(id, "/tunnel")).status, 400);
+  server->call("DELETE", path(id));
+}
+
+}  // namespace
+}  // namespace firebreak::testing_support
