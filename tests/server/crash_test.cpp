@@ -12,85 +12,11 @@
 #include <gtest/gtest.h>
 
 #include "base/sys.h"
-#include "server/server_process.h"
+#include "server/crash_fixture.h"
 #include "store/sqlite/connection.h"
 
 namespace firebreak::testing_support {
 namespace {
-
-std::string path(const std::string& id, const std::string& rest = "") {
-  return "/v1/microvms/" + id + rest;
-}
-
-std::string step_name(const char* operation, const char* point) {
-  std::string name = std::string(operation) + "_" + point;
-  std::ranges::replace(name, '.', '_');
-  return name;
-}
-
-class Crash : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    server = std::make_unique<ServerProcess>();
-    server->set_options({"--tick-ms=100", "--pool-most=1"});
-    ASSERT_TRUE(server->start()) << server->log();
-    ASSERT_TRUE(server->wait_python()) << server->log();
-  }
-  static void TearDownTestSuite() { server.reset(); }
-
-  static void restart_with(const std::string& fault) {
-    server->stop();
-    if (!fault.empty()) server->crash_at(fault);
-    ASSERT_TRUE(server->start()) << server->log();
-  }
-  static Answer exec(const std::string& id, const std::string& shell) {
-    return server->call("POST", path(id, "/exec"), json::object{{"shell", shell}});
-  }
-  static std::string run() {
-    return server->call("POST", "/v1/microvms", json::object{{"image", "python"}}).text_of("id");
-  }
-  static std::string log_about(const std::string& id) {
-    std::string about;
-    const std::string text = server->log();
-    for (std::size_t at = 0, end; (end = text.find('\n', at)) != std::string::npos; at = end + 1) {
-      const std::string line = text.substr(at, end - at + 1);
-      if (line.find(id) != std::string::npos) about += line;
-    }
-    return about;
-  }
-  // The process of any machine; whether there was one.
-  static bool kill_a_machine(std::mt19937& random) {
-    const std::string machines = server->data_dir() + "/machines";
-    const auto names = sys::list_dir(machines);
-    if (!names || names->empty()) return false;
-    return server->kill_machine((*names)[random() % names->size()]);
-  }
-  static void end_all() {
-    const Answer list = server->call("GET", "/v1/microvms?pageSize=1000");
-    for (const json::value& item : list.object().at("items").as_array()) {
-      if (item.at("state").as_string() != "TERMINATED")
-        server->call("DELETE", path(std::string(item.at("id").as_string())));
-    }
-  }
-  // Every microVM is in a state that lasts, and the host holds exactly what the store says.
-  static void expect_clean() {
-    Answer report;
-    for (int i = 0; i < 100; ++i) {
-      report = server->call("POST", "/v1/check");
-      const Answer list = server->call("GET", "/v1/microvms?pageSize=1000");
-      bool settled = true;
-      for (const json::value& item : list.object().at("items").as_array()) {
-        const std::string state(item.at("state").as_string());
-        settled = settled && (state == "RUNNING" || state == "SUSPENDED" || state == "TERMINATED");
-      }
-      if (settled && report.text_of("ok") == "true") return;
-      std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    }
-    ADD_FAILURE() << report.text << server->call("GET", "/v1/microvms").text;
-  }
-
-  static inline std::unique_ptr<ServerProcess> server;
-};
 
 TEST_F(Crash, MicrovmsRunOnWithoutTheServer) {
   const std::string id = run();
@@ -277,16 +203,30 @@ struct Step {
 };
 
 // Each step of each transition. The operation is begun, the server dies at the step, and is started
-// again.
+// again. A child of a fork is resumed, and a clone for the pool restored, by the steps of others.
 constexpr Step kSteps[] = {
     {"pending", "launch"},
     {"launch", "launch"},
+    {"machine.prepared", "launch"},
+    {"machine.start.plugged", "launch"},
+    {"machine.start.cgroup", "launch"},
+    {"machine.start.spawned", "launch"},
+    {"machine.connected", "launch"},
     {"machine.wake", "launch"},
     {"machine.woken", "launch"},
     {"woken", "launch"},
     {"hook", "launch"},
     {"hooked", "launch"},
     {"running", "launch"},
+    {"pending", "parked"},
+    {"launch", "parked"},
+    {"machine.unpark", "parked"},
+    {"machine.wake", "parked"},
+    {"machine.woken", "parked"},
+    {"woken", "parked"},
+    {"hook", "parked"},
+    {"hooked", "parked"},
+    {"running", "parked"},
     {"suspending", "suspend"},
     {"suspend.hooked", "suspend"},
     {"machine.frozen", "suspend"},
@@ -296,40 +236,130 @@ constexpr Step kSteps[] = {
     {"machine.synced", "suspend"},
     {"saved", "suspend"},
     {"resume", "resume"},
+    {"machine.start.plugged", "resume"},
+    {"machine.start.cgroup", "resume"},
+    {"machine.start.spawned", "resume"},
     {"machine.applied", "resume"},
+    {"machine.loaded", "resume"},
     {"machine.resumed", "resume"},
     {"resumed", "resume"},
+    {"machine.wake", "resume"},
     {"machine.woken", "resume"},
+    {"hook", "resume"},
+    {"hooked", "resume"},
+    {"running", "resume"},
     {"fork", "fork"},
+    {"machine.frozen", "fork"},
+    {"machine.stopped", "fork"},
+    {"machine.state", "fork"},
+    {"machine.saved", "fork"},
+    {"machine.forked", "fork"},
+    {"machine.fork.synced", "fork"},
     {"forked", "fork"},
     {"terminating", "kill"},
+    {"machine.terminate", "kill"},
     {"removed", "kill"},
     {"pool.restored", "pool"},
+    {"machine.rehearse", "pool"},
+    {"machine.rehearsed", "pool"},
+    {"machine.park", "pool"},
+    {"machine.parked", "pool"},
     {"pool.parked", "pool"},
 };
+
+std::set<std::string> steps_of(std::string_view operation) {
+  std::set<std::string> points;
+  for (const Step& step : kSteps) {
+    if (operation == step.operation) points.insert(step.fault);
+  }
+  return points;
+}
+
+// The steps that the server's log names, from that place on.
+std::set<std::string> steps_in(const std::string& log, std::size_t from) {
+  std::set<std::string> points;
+  for (std::size_t at = from, end; (end = log.find('\n', at)) != std::string::npos; at = end + 1) {
+    const auto line = parse_json_object(log.substr(at, end - at));
+    if (line && line->contains("point")) points.emplace(line->at("point").as_string());
+  }
+  return points;
+}
+
+class CrashSteps : public Crash {
+ protected:
+  static void start_with(std::vector<std::string> pool) {
+    server->stop();
+    pool.insert(pool.end(), {"--tick-ms=100", "--log-level=debug"});
+    server->set_options(std::move(pool));
+    ASSERT_TRUE(server->start()) << server->log();
+  }
+  // What it reaches is what is tested, but for what belongs to another operation.
+  template <class Act>
+  static void expect_steps(const std::string& operation, const std::vector<std::string>& others,
+                           Act act) {
+    SCOPED_TRACE(operation);
+    const std::size_t from = server->log().size();
+    act();
+    const std::set<std::string> reached = steps_in(server->log(), from);
+    const std::set<std::string> tested = steps_of(operation);
+    std::set<std::string> all = tested;
+    for (const std::string& other : others) all.merge(steps_of(other));
+    EXPECT_TRUE(std::ranges::includes(reached, tested))
+        << "a test without its step: " << ::testing::PrintToString(reached);
+    EXPECT_TRUE(std::ranges::includes(all, reached))
+        << "a step without a test: " << ::testing::PrintToString(reached);
+  }
+};
+
+TEST_F(CrashSteps, AllAreTested) {
+  start_with({"--pool-least=0", "--pool-most=0"});
+  std::string id;
+  expect_steps("launch", {}, [&] { id = run(); });
+  expect_steps("suspend", {}, [&] { server->call("POST", path(id, "/suspend")); });
+  expect_steps("resume", {}, [&] { server->call("POST", path(id, "/resume")); });
+  expect_steps("fork", {"resume", "kill"}, [&] {
+    const Answer forked = server->call("POST", path(id, "/fork"));
+    const json::array& children = forked.object().at("items").as_array();
+    const std::string child(children.at(0).at("id").as_string());
+    EXPECT_EQ(server->wait_for(path(child), "state", "RUNNING").text_of("state"), "RUNNING");
+    server->call("DELETE", path(child));
+  });
+  expect_steps("kill", {}, [&] { server->call("DELETE", path(id)); });
+  expect_steps("pool", {"launch"}, [&] {
+    start_with({"--pool-least=1", "--pool-most=1"});
+    wait_parked();
+  });
+  expect_steps("parked", {"launch", "pool"}, [&] { id = run(); });
+  server->call("DELETE", path(id));
+  server->set_options({"--tick-ms=100", "--pool-most=1"});
+  restart_with("");
+  expect_clean();
+}
 
 class CrashAt : public Crash, public ::testing::WithParamInterface<Step> {};
 
 TEST_P(CrashAt, NothingAcknowledgedIsLost) {
   const Step step = GetParam();
   const std::string operation = step.operation;
+  const bool launches = operation == "launch" || operation == "parked";
   if (!server->running()) ASSERT_TRUE(server->start()) << server->log();
   // What the operation works on, from before.
   std::string id;
-  if (operation != "launch" && operation != "pool") {
+  if (!launches && operation != "pool") {
     id = run();
     ASSERT_FALSE(id.empty());
     exec(id, "echo kept > /dev/shm/x");
     if (operation == "resume") server->call("POST", path(id, "/suspend"));
   }
-  if (operation == "pool")
-    server->set_options({"--tick-ms=100", "--pool-most=1"});
+  if (operation == "pool" || operation == "parked")
+    server->set_options({"--tick-ms=100", "--pool-least=1", "--pool-most=1"});
   else
     server->set_options({"--tick-ms=100", "--pool-least=0", "--pool-most=0"});
   restart_with(step.fault);
   server->set_options({"--tick-ms=100", "--pool-most=1"});
 
-  if (operation == "launch")
+  if (operation == "parked") wait_parked();
+  if (launches)
     id = server->call("POST", "/v1/microvms?wait=0", json::object{{"image", "python"}})
              .text_of("id");
   if (operation == "suspend") server->call("POST", path(id, "/suspend"));
@@ -339,7 +369,7 @@ TEST_P(CrashAt, NothingAcknowledgedIsLost) {
   ASSERT_TRUE(server->wait_end(std::chrono::seconds(60))) << "the step was not reached";
   ASSERT_TRUE(server->start()) << server->log();
 
-  if (operation == "launch" && !id.empty()) {  // acknowledged as PENDING
+  if (launches && !id.empty()) {  // acknowledged as PENDING
     EXPECT_EQ(server->wait_for(path(id), "state", "RUNNING").text_of("state"), "RUNNING");
     EXPECT_EQ(exec(id, "echo works").text_of("stdout"), "works\n");
   }
@@ -357,90 +387,6 @@ TEST_P(CrashAt, NothingAcknowledgedIsLost) {
 INSTANTIATE_TEST_SUITE_P(Steps, CrashAt, ::testing::ValuesIn(kSteps), [](const auto& info) {
   return step_name(info.param.operation, info.param.fault);
 });
-
-// The machine dies at a step of a transition and the server lives on: the microVM is as before, or
-// ended with a reason, at once.
-struct MachineDeath {
-  const char* point;
-  const char* operation;
-  const char* state;  // afterwards
-};
-
-constexpr MachineDeath kMachineDeaths[] = {
-    {"machine.wake", "launch", "TERMINATED"},    {"hook", "launch", "TERMINATED"},
-    {"machine.unpark", "parked", "RUNNING"},  // by restoring another
-    {"suspend.hooked", "suspend", "TERMINATED"}, {"machine.state", "suspend", "TERMINATED"},
-    {"machine.saved", "suspend", "SUSPENDED"},   {"machine.applied", "resume", "SUSPENDED"},
-    {"machine.loaded", "resume", "SUSPENDED"},   {"machine.resumed", "resume", "TERMINATED"},
-    {"resumed", "resume", "TERMINATED"},         {"machine.saved", "fork", "TERMINATED"},
-    {"terminating", "kill", "TERMINATED"},
-};
-
-class MachineDies : public Crash, public ::testing::WithParamInterface<MachineDeath> {
- protected:
-  // The machine that has a process; the test has only one.
-  static std::string the_machine() {
-    const auto ids = sys::list_dir(server->data_dir() + "/machines");
-    for (const std::string& id : ids ? *ids : std::vector<std::string>()) {
-      if (server->machine_pid(id) != 0) return id;
-    }
-    return "";
-  }
-};
-
-TEST_P(MachineDies, TheServerCopes) {
-  const MachineDeath death = GetParam();
-  const std::string operation = death.operation;
-  const bool parked = operation == "parked";
-  if (!server->running()) ASSERT_TRUE(server->start()) << server->log();
-  std::string id;
-  if (operation != "launch" && !parked) {
-    id = run();
-    exec(id, "echo kept > /dev/shm/x");
-    if (operation == "resume") server->call("POST", path(id, "/suspend"));
-  }
-  server->stop();
-  server->set_options({"--tick-ms=100", parked ? "--pool-least=1" : "--pool-least=0",
-                       parked ? "--pool-most=1" : "--pool-most=0"});
-  server->pause_at(death.point);
-  ASSERT_TRUE(server->start()) << server->log();
-  if (parked) {
-    for (int i = 0; i < 600 && server->metric("firebreak_pool_size") < 1; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  }
-  Answer answer;
-  std::thread client([&] {
-    if (operation == "launch" || parked)
-      answer = server->call("POST", "/v1/microvms", json::object{{"image", "python"}});
-    else if (operation == "kill")
-      answer = server->call("DELETE", path(id));
-    else
-      answer = server->call("POST", path(id, "/" + operation));
-  });
-  const bool paused = server->wait_paused(std::chrono::seconds(60));
-  EXPECT_TRUE(paused) << "the step was not reached";
-  const std::string machine = the_machine();
-  EXPECT_TRUE(id.empty() || machine == id);
-  EXPECT_TRUE(server->kill_machine(machine));
-  server->go_on();
-  client.join();
-  if (id.empty()) id = machine;
-  const Answer after = server->wait_for(path(id), "state", death.state);
-  EXPECT_EQ(after.text_of("state"), death.state) << answer.text << after.text << log_about(id);
-  if (after.text_of("state") == "TERMINATED") {
-    EXPECT_NE(after.text_of("stateReason"), "");
-  } else if (!parked) {
-    EXPECT_EQ(exec(id, "cat /dev/shm/x").text_of("stdout"), "kept\n");
-  }
-  end_all();
-  expect_clean();
-  server->set_options({"--tick-ms=100", "--pool-most=1"});
-}
-
-INSTANTIATE_TEST_SUITE_P(Steps, MachineDies, ::testing::ValuesIn(kMachineDeaths),
-                         [](const auto& info) {
-                           return step_name(info.param.operation, info.param.point);
-                         });
 
 // Rounds of random harm under load, each the end of two machines and of the server; `./dev chaos`
 // runs more of them.

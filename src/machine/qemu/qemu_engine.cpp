@@ -34,6 +34,17 @@ net::Task<Error> QemuEngine::clean_up(std::string id, Error error) {
   co_return error;
 }
 
+net::Task<Result<>> QemuEngine::put_back(const MachineRecord& record) {
+  auto back = [&]() -> Result<> {
+    const Result<> stopped = host_.stop_process(record, repair_deadline());
+    const std::string directory = host_.machine_dir(record.id);
+    ::rename((directory + "/resuming").c_str(), (directory + "/saved").c_str());
+    FB_TRY(sys::fsync_dir(directory));
+    return stopped;
+  };
+  co_return co_await net::run_blocking(pool_, back);
+}
+
 std::shared_ptr<QemuEngine::Base> QemuEngine::base_of(const std::string& directory) {
   auto& base = bases_[directory];
   if (!base) base = std::make_shared<Base>(executor_);
@@ -130,6 +141,10 @@ net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::start_saved(
     MachineRecord record, std::shared_ptr<QemuSnapshot> snapshot, int saved_fd, Stopwatch& watch,
     Deadline deadline) {
   auto start = [&]() -> Result<StartedProcess> {
+    // Of the process before the suspend; who finds it like this knows that none was started since.
+    record.pid = 0;
+    record.start_time = 0;
+    FB_TRY(host_.write_record(record));
     // From here on the saved state is spent unless the start fails before the CPUs run: its disk
     // will change.
     if (::rename((host_.machine_dir(record.id) + "/saved").c_str(),
@@ -173,12 +188,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string
   if (!starting) {
     // Its CPUs never ran, so it is still exactly the suspended machine: it can be tried again.
     if (machine) machine->reset();
-    auto back = [&]() -> Result<> {
-      if (auto now = host_.read_record(id)) (void)host_.stop_process(*now, repair_deadline());
-      ::rename((directory + "/resuming").c_str(), (directory + "/saved").c_str());
-      return sys::fsync_dir(directory);
-    };
-    (void)co_await net::run_blocking(pool_, back);
+    if (auto now = host_.read_record(id)) (void)co_await put_back(*now);
     co_return fail(starting.error(), "resuming machine " + id);
   }
   auto running = co_await (*machine)->qmp().answer(*starting, deadline);
@@ -207,6 +217,11 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string
     (void)co_await net::run_blocking(pool_, end);
     co_return fail(Code::conflict, "machine " + id + " is suspended: resume it");
   }
+  if (record.pid == 0 && sys::exists(directory + "/resuming")) {
+    // A resume that was cut before it had a process.
+    FB_CO_TRY(co_await put_back(record));
+    co_return fail(Code::conflict, "machine " + id + " is suspended: resume it");
+  }
   if (record.snapshot.empty())
     co_return fail(Code::conflict, "machine " + id + " was being built: discard it");
   FB_CO_TRY_ASSIGN(auto snapshot, co_await load_cached(record.snapshot, deadline));
@@ -225,12 +240,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string
     // A resume that was cut before the state was loaded: its CPUs never ran, so it is still the
     // suspended machine.
     machine.reset();
-    auto back = [&]() -> Result<> {
-      FB_TRY(host_.stop_process(record, repair_deadline()));
-      ::rename((directory + "/resuming").c_str(), (directory + "/saved").c_str());
-      return sys::fsync_dir(directory);
-    };
-    FB_CO_TRY(co_await net::run_blocking(pool_, back));
+    FB_CO_TRY(co_await put_back(record));
     co_return fail(Code::conflict, "machine " + id + " is suspended: resume it");
   }
   FB_CO_TRY(co_await machine->start_cpus(deadline));

@@ -78,6 +78,8 @@ class QemuEngine final : public Engine {
   net::Task<Result<std::unique_ptr<QemuMachine>>> start_prepared(const BootSpec& spec,
                                                                  Stopwatch& watch,
                                                                  Deadline deadline);
+  // Ends a process whose CPUs never ran: it is the suspended machine again.
+  net::Task<Result<>> put_back(const MachineRecord& record);
   // Removes what a failed start left and passes the error on with the tail of QEMU's log.
   net::Task<Error> clean_up(std::string id, Error error);
 
