@@ -1,6 +1,7 @@
 // Builds beside each other and what is left of them: limits, the queue, cancels, removal.
 #include <chrono>
 #include <thread>
+#include <vector>
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -88,6 +89,26 @@ TEST_F(Build, AnImageMayBeRemovedUnderABuildThatStandsOnIt) {
   EXPECT_FALSE(sys::exists(snapshots + "/" + held));
 }
 
+TEST_F(Build, AnImageIsRemovedOrLaunchedNeverBoth) {
+  const Context context("FROM firebreak/debian:12\n");
+  for (int round = 0; round < 3; ++round) {
+    ASSERT_EQ(build("racing", context).status, 0);
+    std::vector<ServerProcess::Output> launched(4);
+    std::vector<std::thread> threads;
+    for (ServerProcess::Output& one : launched)
+      threads.emplace_back([&one] { one = server->cli({"run", "racing"}); });
+    // Another moment of the launches each time.
+    std::this_thread::sleep_for(std::chrono::milliseconds(20 * round));
+    const bool removed = server->cli({"image", "rm", "racing"}).status == 0;
+    for (std::thread& thread : threads) thread.join();
+    for (const ServerProcess::Output& one : launched) {
+      EXPECT_FALSE(removed && one.status == 0) << one.out;
+      if (one.status == 0) EXPECT_EQ(server->cli({"kill", trimmed(one.out)}).status, 0);
+    }
+    if (!removed) EXPECT_EQ(server->cli({"image", "rm", "racing"}).status, 0);
+  }
+}
+
 TEST_F(Build, CanBeCancelledWhileItsFirstCloneIsAsked) {
   const Context context(
       "FROM firebreak/python:3.11\nCOPY app.py /\nCMD [\"python3\", \"/app.py\"]\n");
@@ -148,9 +169,16 @@ TEST(BuildAndServer, WhatACrashLeftOfARemovedImageIsGoneAfterTheRestart) {
   (void)server.cli({"image", "rm", "left"});
   ASSERT_TRUE(server.wait_end(std::chrono::seconds(60))) << "the step was not reached";
   EXPECT_EQ(files_in(server.data_dir() + "/snapshots"), 1U);
+  // And layers of a tenant that is gone, which had no cache mounts.
+  const std::string gone = server.data_dir() + "/layers/000000000042";
+  ASSERT_TRUE(sys::mkdirs(gone + "/layers", 0700));
+  ASSERT_TRUE(sys::mkdirs(gone + "/index", 0700));
+  ASSERT_TRUE(sys::replace_file(gone + "/layers/abc", "layer"));
+  ASSERT_TRUE(sys::replace_file(gone + "/index/key", R"({"layer":"abc","below":"base"})"));
   ASSERT_TRUE(server.start()) << server.log();
   EXPECT_EQ(files_in(server.data_dir() + "/snapshots"), 0U);
   EXPECT_EQ(files_in(server.data_dir() + "/builds"), 0U);
+  EXPECT_EQ(files_in(gone + "/layers"), 0U);
 }
 
 TEST(BuildAndServer, ABuildThatWaitsCanBeCancelled) {
