@@ -302,7 +302,7 @@ void ServerProcess::call_and_leave(const std::string& path, const json::object& 
 }
 
 std::string ServerProcess::listen_as(const std::string& api_key, const std::string& path,
-                                     std::chrono::milliseconds most) {
+                                     std::chrono::milliseconds most, const std::string& until) {
   const std::string request = "GET " + path + " HTTP/1.1\r\nhost: " + url_.substr(7) +
                               "\r\nauthorization: Bearer " + api_key + "\r\n\r\n";
   std::string heard;
@@ -311,7 +311,7 @@ std::string ServerProcess::listen_as(const std::string& api_key, const std::stri
     auto stream = co_await net::connect_url(url_, "", in_seconds(10));
     if (!stream || !co_await (*stream)->write(request, in_seconds(10))) co_return;
     const Deadline deadline = Deadline::in(most);
-    for (;;) {
+    while (!heard.contains(until)) {
       auto bytes = co_await (*stream)->read(deadline);
       if (!bytes || bytes->empty()) break;
       heard += *bytes;

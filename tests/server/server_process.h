@@ -68,9 +68,10 @@ class ServerProcess {
   // Sends a call and goes away after the time, without waiting for the answer.
   void call_and_leave(const std::string& path, const json::object& body,
                       std::chrono::milliseconds after);
-  // What a stream says in that time: the answer as it came, with its head.
+  // What a stream says in that time, or until it has said a text: the answer as it came, with its
+  // head.
   std::string listen_as(const std::string& api_key, const std::string& path,
-                        std::chrono::milliseconds most);
+                        std::chrono::milliseconds most, const std::string& until = "\n\n\n");
   // What comes back through a tunnel (a WebSocket) until it is closed; "" if it does not open.
   std::string through_tunnel(const std::string& path, const std::string& bytes);
   // As after a crash of the host: the server, all machines and all holders are gone at once.
