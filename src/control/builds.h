@@ -106,7 +106,7 @@ class Builds {
     Ticket ticket;
     bool cancelled = false;
     std::set<std::string> machines;
-    Room room;  // until the first of them is counted
+    Room room;                      // until the first of them is counted
     std::vector<std::string> held;  // snapshots
     std::shared_ptr<BuildTools> tools = std::make_shared<BuildTools>();
   };

@@ -83,8 +83,8 @@ class Store {
   virtual Result<> revoke_key(const core::TenantId& tenant, const core::KeyId& id,
                               core::Time at) = 0;
 
-  // --- egress policies of a tenant, by name, at most 100 (Code::exhausted); one that cannot be read
-  // any more is an error, never another policy.
+  // --- egress policies of a tenant, by name, at most 100 (Code::exhausted); one that cannot be
+  // read any more is an error, never another policy.
   virtual Result<> put_egress_policy(const core::TenantId& tenant,
                                      const core::EgressPolicy& policy) = 0;
   virtual Result<std::optional<core::EgressPolicy>> find_egress_policy(const core::TenantId& tenant,

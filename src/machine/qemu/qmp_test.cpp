@@ -137,9 +137,9 @@ TEST_F(QmpTest, EventsReachTheirHandlerUntilTheEnd) {
   ASSERT_TRUE(answer_to(*id, soon()));
   EXPECT_THAT(seen, testing::ElementsAre(R"(BLOCK_IO_ERROR {"action":"stop","nospace":true})",
                                          "RESUME {}"));
-  qmp_->close();
   send(R"({"event": "STOP"})"
        "\r\n");
+  qmp_->close();
   io_.restart();
   io_.poll();
   EXPECT_EQ(seen.size(), 2U);
