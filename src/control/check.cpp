@@ -42,7 +42,7 @@ class Comparison {
         note("mount", mount, "is mounted below the data directory and nothing uses it");
     }
     for (const std::string& snapshot : found_.snapshots) {
-      if (!expected_.snapshots.contains(snapshot))
+      if (!expected_.snapshots.contains(snapshot) && !expected_.coming.contains(snapshot))
         note("snapshot", snapshot, "belongs to no image version");
     }
     for (const std::string& snapshot : expected_.snapshots) {
@@ -167,9 +167,8 @@ net::Task<Result<CheckReport>> look_once(const CheckContext& context) {
   }));
   for (const core::ImageVersion& version : versions) {
     if (!version.snapshot.empty()) expected.snapshots.insert(version.snapshot);
-    // Not yet in its record, but it may be written at any moment.
     if (version.state == core::VersionState::in_progress)
-      expected.snapshots.insert(version.image.str() + "-" + std::to_string(version.number));
+      expected.coming.insert(version.image.str() + "-" + std::to_string(version.number));
   }
   co_return compare(expected, found);
 }

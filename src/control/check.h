@@ -35,6 +35,7 @@ struct Expected {
   std::vector<core::Microvm> microvms;   // not TERMINATED
   std::set<std::string> other_machines;  // parked clones and builds of a running server
   std::set<std::string> snapshots;       // of image versions
+  std::set<std::string> coming;          // snapshots that a build may write at any moment
 };
 
 struct Found {

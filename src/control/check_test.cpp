@@ -116,6 +116,15 @@ const std::vector<Case> kCases{
     {"Snapshot",
      [](Host& host) { host.found.snapshots.emplace_back("image-0"); },
      {"snapshot image-0"}},
+    {"SnapshotThatABuildHasNotWrittenYet",
+     [](Host& host) { host.expected.coming.insert("image-0"); },
+     {}},
+    {"SnapshotThatABuildHasWritten",
+     [](Host& host) {
+       host.expected.coming.insert("image-0");
+       host.found.snapshots.emplace_back("image-0");
+     },
+     {}},
     {"ParkedCloneOfADeadServer",
      [](Host& host) { host.expected.other_machines.clear(); },
      {"machine parked", "cgroup parked", "uid 700003", "process 12", "network parked"}},
