@@ -22,7 +22,7 @@ class Metering : public FakeWorld {
   }
   core::Usage& total() { return vm_.meter.total; }
 
-  LiveMicrovm vm_{io_.get_executor(), {}, {}, *core::size_for(256)};
+  LiveMicrovm vm_{io_.get_executor(), {}, {}, *core::size_for(512)};
 };
 
 TEST_F(Metering, WhatACloneUsedBeforeItWasSomebodysIsNotBilled) {

@@ -62,7 +62,7 @@ class Pool : public FakeWorld {
     EXPECT_TRUE(run_task(io_, body(std::move(taken))));
   }
 
-  const core::SizeClass size_ = *core::size_for(256);
+  const core::SizeClass size_ = *core::size_for(512);
   bool room_ = true;
   std::optional<WarmPool> pool_;
 };
