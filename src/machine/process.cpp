@@ -43,12 +43,10 @@ bool has_ended(const Stat& stat) {
 
 }  // namespace
 
-const std::string& current_boot_id() {
-  static const std::string id = [] {
-    auto text = sys::read_file("/proc/sys/kernel/random/boot_id", 64);
-    return text ? text->substr(0, text->find('\n')) : std::string();
-  }();
-  return id;
+// Read each time: processes are ended also by what is destroyed last, after any value kept here.
+std::string current_boot_id() {
+  const auto text = sys::read_file("/proc/sys/kernel/random/boot_id", 64);
+  return text ? text->substr(0, text->find('\n')) : std::string();
 }
 
 Result<ProcessId> identify(pid_t pid) {

@@ -23,7 +23,7 @@ struct ProcessId {
 };
 
 // Of this boot of the host.
-const std::string& current_boot_id();
+std::string current_boot_id();
 
 // A zombie can still be identified.
 Result<ProcessId> identify(pid_t pid);
