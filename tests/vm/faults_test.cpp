@@ -182,6 +182,12 @@ Task<Result<>> fork(Scene& scene) {
   return scene.machine->fork(scene.children, in_seconds(60));
 }
 
+Task<Result<>> forked_often(Scene& scene) {
+  FB_CO_TRY(co_await running(scene));
+  for (int i = 0; i < 8; ++i) FB_CO_TRY(co_await scene.machine->fork({}, in_seconds(60)));
+  co_return Result<>();
+}
+
 Task<Result<>> children_resume_whole(Scene& scene) {
   for (const std::string& id : scene.children) {
     Scene child{.id = id};
@@ -262,6 +268,18 @@ std::vector<Operation> operations() {
         {"forked", none},
         {"fork.synced", none}},
        running,
+       fork,
+       children_resume_whole},
+      {"fork_of_many",
+       {{"flattening", fails},
+        {"flattened", fails},
+        {"frozen", fails},
+        {"stopped", fails},
+        {"state", fails},
+        {"saved", fails},
+        {"forked", none},
+        {"fork.synced", none}},
+       forked_often,
        fork,
        children_resume_whole},
       {"snapshot",

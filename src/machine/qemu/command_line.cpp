@@ -1,9 +1,12 @@
 #include "machine/qemu/command_line.h"
 
+#include "base/text.h"
 #include "machine/hash.h"
 
 namespace firebreak::machine {
 namespace {
+
+constexpr std::string_view kDiskNode = "disk";
 
 std::string number(std::uint64_t n) {
   return std::to_string(n);
@@ -50,17 +53,17 @@ std::string listen_chardev(const std::string& id, int fd) {
 void append_disks(const CommandLine& line, std::vector<std::string>& args) {
   for (std::size_t level = 0; level < line.disks.size(); ++level) {
     const bool top = level + 1 == line.disks.size();
-    const std::string set = number(level + 1);
+    const std::string set = number(disk_fdset(level));
     const std::string fd = number(static_cast<std::uint64_t>(fd_number::kDisk) + level);
     const std::string access = top ? "" : ",read-only=on";
     args.insert(args.end(), {"-add-fd", "fd=" + fd + ",set=" + set});
     // A running clone is lost with its host, so its flushes need not reach the disk; suspend syncs
     // the file itself.
     const std::string cache = ",cache.direct=off,cache.no-flush=on";
-    args.insert(args.end(), {"-blockdev", "driver=file,node-name=file" + number(level) +
+    args.insert(args.end(), {"-blockdev", "driver=file,node-name=" + file_node(level) +
                                               ",filename=/dev/fdset/" + set + cache + access});
     std::string node =
-        "node-name=" + disk_node(level) + ",file=file" + number(level) + cache + access;
+        "node-name=" + disk_node(level) + ",file=" + file_node(level) + cache + access;
     if (line.disks[level] == DiskFormat::raw) {
       node = "driver=raw," + node;
     } else {
@@ -90,8 +93,21 @@ std::string kernel_command_line(const CommandLine& line) {
 
 }  // namespace
 
-std::string disk_node(std::size_t level) {
-  return "disk" + number(level);
+std::string disk_node(std::uint64_t level) {
+  return std::string(kDiskNode) + number(level);
+}
+
+std::string file_node(std::uint64_t level) {
+  return "file" + number(level);
+}
+
+std::uint64_t disk_fdset(std::uint64_t level) {
+  return level + 1;  // QEMU has no set 0
+}
+
+std::optional<std::uint64_t> disk_node_level(std::string_view name) {
+  if (!name.starts_with(kDiskNode)) return std::nullopt;
+  return parse_u64(name.substr(kDiskNode.size()));
 }
 
 std::string cpu_model(Accelerator accelerator) {

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "machine/engine.h"
@@ -49,8 +51,12 @@ std::string device_graph_hash(const CommandLine& line);
 // Name of what is behind the network card.
 inline constexpr const char* kNetdev = "net0";
 
-// Node name of the disk at this level of the chain.
-std::string disk_node(std::size_t level);
+// Names of the disk at this level of the chain, and the set that its descriptor is in.
+std::string disk_node(std::uint64_t level);
+std::string file_node(std::uint64_t level);
+std::uint64_t disk_fdset(std::uint64_t level);
+// The level that a node is named after.
+std::optional<std::uint64_t> disk_node_level(std::string_view name);
 
 std::string cpu_model(Accelerator accelerator);
 

@@ -11,6 +11,8 @@ namespace {
 
 constexpr const char* kFlattenJob = "flatten";
 constexpr std::chrono::milliseconds kJobPoll{20};
+// For putting things right after a failure, whatever the caller's deadline was.
+constexpr std::chrono::seconds kRepair{10};
 
 // Under its final name only when everything of it is on the disk.
 Result<> publish(const std::string& from, const std::string& to) {
@@ -29,39 +31,83 @@ Result<std::uint64_t> QemuMachine::disk_bytes() const {
   return sys::file_size(base.get());
 }
 
-// The layer written so far becomes immutable; the machine goes on in a new one on top of it.
-net::Task<Result<>> QemuMachine::switch_to_new_layer(Deadline deadline) {
-  const std::size_t level = record_.disks.size();
-  const std::string file_node = "file" + std::to_string(level);
-  const DiskLayer layer{path("disk-" + std::to_string(level) + ".qcow2"), DiskFormat::qcow2, 0};
-  FB_CO_TRY_ASSIGN(const std::uint64_t virtual_bytes, disk_bytes());
-  FB_CO_TRY(create_qcow2(layer.path, virtual_bytes));
-  FB_CO_TRY_ASSIGN(UniqueFd fresh, sys::open(layer.path, O_RDWR));
-  FB_CO_TRY_ASSIGN(UniqueFd read_only, sys::open(record_.disks.back().path, O_RDONLY));
+// Which node the guest's disk is now. Numbers only grow while a process lives.
+net::Task<Result<std::uint64_t>> QemuMachine::top_node(Deadline deadline) {
+  FB_CO_TRY_ASSIGN(const json::value devices, co_await qmp_->execute("query-block", {}, deadline));
+  if (const json::array* list = devices.if_array(); list != nullptr && !list->empty()) {
+    boost::system::error_code ec;
+    const json::value* name = list->front().find_pointer("/inserted/node-name", ec);
+    if (name != nullptr && name->is_string()) {
+      if (const auto number = disk_node_level(name->as_string())) co_return *number;
+    }
+  }
+  co_return fail(Code::guest, "the monitor's list of block devices is not understood");
+}
+
+net::Task<void> QemuMachine::remove_node(std::uint64_t number, Deadline deadline) {
+  // What is not there need not be removed.
+  (void)co_await qmp_->execute("blockdev-del", {{"node-name", disk_node(number)}}, deadline);
+  (void)co_await qmp_->execute("blockdev-del", {{"node-name", file_node(number)}}, deadline);
+  (void)co_await qmp_->execute("remove-fd", {{"fdset-id", disk_fdset(number)}}, deadline);
+}
+
+// Node `top` becomes read-only, with a node of `file` over it.
+net::Task<Result<>> QemuMachine::overlay(std::uint64_t top, const std::string& below,
+                                         const std::string& file, Deadline deadline) {
+  FB_CO_TRY_ASSIGN(UniqueFd fresh, sys::open(file, O_RDWR));
+  FB_CO_TRY_ASSIGN(UniqueFd read_only, sys::open(below, O_RDONLY));
   // QEMU reopens the old layer read-only, and takes the descriptor with fitting access from its
   // set.
-  FB_CO_TRY(co_await qmp_->execute("add-fd", {{"fdset-id", level}}, deadline, read_only.get()));
-  FB_CO_TRY(co_await qmp_->execute("add-fd", {{"fdset-id", level + 1}}, deadline, fresh.get()));
+  FB_CO_TRY(
+      co_await qmp_->execute("add-fd", {{"fdset-id", disk_fdset(top)}}, deadline, read_only.get()));
+  FB_CO_TRY(
+      co_await qmp_->execute("add-fd", {{"fdset-id", disk_fdset(top + 1)}}, deadline, fresh.get()));
   const json::object cache{{"direct", false}, {"no-flush", true}};
-  FB_CO_TRY(co_await qmp_->execute("blockdev-add",
-                                   {{"driver", "file"},
-                                    {"node-name", file_node},
-                                    {"filename", "/dev/fdset/" + std::to_string(level + 1)},
-                                    {"cache", cache}},
-                                   deadline));
+  FB_CO_TRY(
+      co_await qmp_->execute("blockdev-add",
+                             {{"driver", "file"},
+                              {"node-name", file_node(top + 1)},
+                              {"filename", "/dev/fdset/" + std::to_string(disk_fdset(top + 1))},
+                              {"cache", cache}},
+                             deadline));
   FB_CO_TRY(co_await qmp_->execute("blockdev-add",
                                    {{"driver", "qcow2"},
-                                    {"node-name", disk_node(level)},
-                                    {"file", file_node},
+                                    {"node-name", disk_node(top + 1)},
+                                    {"file", file_node(top + 1)},
                                     {"backing", nullptr},
                                     {"cache", cache},
                                     {"discard", "unmap"}},
                                    deadline));
-  FB_CO_TRY(co_await qmp_->execute("blockdev-snapshot",
-                                   {{"node", disk_node(level - 1)}, {"overlay", disk_node(level)}},
-                                   deadline));
+  FB_CO_TRY(co_await qmp_->execute(
+      "blockdev-snapshot", {{"node", disk_node(top)}, {"overlay", disk_node(top + 1)}}, deadline));
+  co_return Result<>();
+}
+
+// The layer written so far becomes immutable; the machine goes on in a new one on top of it.
+net::Task<Result<>> QemuMachine::switch_to_new_layer(Deadline deadline) {
+  FB_CO_TRY_ASSIGN(const std::uint64_t top, co_await top_node(deadline));
+  FB_CO_TRY_ASSIGN(const std::uint64_t virtual_bytes, disk_bytes());
+  // A resume numbers the nodes anew, but not the files.
+  std::uint64_t name = top + 1;
+  while (sys::exists(layer_path(name))) ++name;
+  const DiskLayer layer{layer_path(name), DiskFormat::qcow2, 0};
+  const std::string below = record_.disks.back().path;
+  FB_CO_TRY(create_qcow2(layer.path, virtual_bytes));
+  // Before QEMU writes into it: whoever comes after us must know of every layer. One that was
+  // never used is empty and does no harm.
   record_.disks.push_back(layer);
-  co_return deps_.host.write_record(record_);
+  Result<> done = deps_.host.write_record(record_);
+  if (done) done = co_await overlay(top, below, layer.path, deadline);
+  if (done) co_return done;
+  // If the monitor has not answered, it may have switched all the same.
+  const auto now = co_await top_node(Deadline::in(kRepair));
+  if (now && *now == top) {
+    co_await remove_node(top + 1, Deadline::in(kRepair));
+    record_.disks.pop_back();
+    (void)deps_.host.write_record(record_);
+    ::unlink(layer.path.c_str());
+  }
+  co_return done;
 }
 
 net::Task<Result<>> QemuMachine::cut_layer(const std::string& path, Deadline deadline) {
@@ -80,34 +126,69 @@ net::Task<Result<>> QemuMachine::cut_layer(const std::string& path, Deadline dea
   co_return deps_.host.write_record(record_);
 }
 
-net::Task<Result<>> QemuMachine::flatten(Deadline deadline) {
-  if (record_.disks.size() <= 2) co_return Result<>();
-  const std::string top = disk_node(record_.disks.size() - 1);
-  FB_CO_TRY(co_await qmp_->execute("block-stream",
-                                   {{"job-id", kFlattenJob},
-                                    {"device", top},
-                                    {"base-node", disk_node(0)},
-                                    {"auto-dismiss", false}},
-                                   deadline));
+// The state of our one job; empty: there is none.
+net::Task<Result<std::string>> QemuMachine::flatten_state(Deadline deadline) {
+  FB_CO_TRY_ASSIGN(const json::value jobs, co_await qmp_->execute("query-jobs", {}, deadline));
+  if (jobs.is_array() && jobs.as_array().empty()) co_return std::string();
+  const json::object* job = jobs.is_array() ? jobs.as_array().front().if_object() : nullptr;
+  const json::value* status = job != nullptr ? job->if_contains("status") : nullptr;
+  if (status == nullptr || !status->is_string())
+    co_return fail(Code::guest, "the monitor's list of jobs is not understood");
+  if (status->as_string() == "concluded") {
+    if (const json::value* error = job->if_contains("error"))
+      co_return fail(Code::unavailable, "flattening the disk: " + json::serialize(*error));
+  }
+  co_return std::string(status->as_string());
+}
+
+net::Task<Result<>> QemuMachine::flatten_ended(Deadline deadline) {
   for (;;) {
-    FB_CO_TRY_ASSIGN(const json::value jobs, co_await qmp_->execute("query-jobs", {}, deadline));
-    const json::object* job =
-        jobs.is_array() && !jobs.as_array().empty() ? jobs.as_array().front().if_object() : nullptr;
-    const json::value* status = job != nullptr ? job->if_contains("status") : nullptr;
-    if (status == nullptr || !status->is_string())
-      co_return fail(Code::guest, "the monitor's list of jobs is not understood");
-    if (status->as_string() == "concluded") {
-      if (const json::value* error = job->if_contains("error"))
-        co_return fail(Code::unavailable, "flattening the disk: " + json::serialize(*error));
-      break;
-    }
+    FB_CO_TRY_ASSIGN(const std::string state, co_await flatten_state(deadline));
+    if (state.empty() || state == "concluded") co_return Result<>();
     net::Event pause(deps_.executor);
     (void)co_await pause.wait(Deadline::in(kJobPoll));
     if (deadline.passed()) co_return fail(Code::timeout, "flattening the disk took too long");
   }
+}
+
+net::Task<Result<>> QemuMachine::stream(std::uint64_t top, std::size_t kept, Deadline deadline) {
+  FB_CO_TRY(co_await qmp_->execute("block-stream",
+                                   {{"job-id", kFlattenJob},
+                                    {"device", disk_node(top)},
+                                    {"base-node", disk_node(kept - 1)},
+                                    {"auto-dismiss", false}},
+                                   deadline));
+  deps_.host.faults().reach("flattening");
+  FB_CO_TRY(co_await flatten_ended(deadline));
+  deps_.host.faults().reach("flattened");
   FB_CO_TRY(co_await qmp_->execute("job-dismiss", {{"id", kFlattenJob}}, deadline));
-  record_.disks = {record_.disks.front(), record_.disks.back()};
-  co_return deps_.host.write_record(record_);
+  co_return Result<>();
+}
+
+net::Task<void> QemuMachine::end_flatten(Deadline deadline) {
+  (void)co_await qmp_->execute("job-cancel", {{"id", kFlattenJob}}, deadline);
+  (void)co_await flatten_ended(deadline);
+  (void)co_await qmp_->execute("job-dismiss", {{"id", kFlattenJob}}, deadline);
+}
+
+net::Task<Result<>> QemuMachine::flatten(std::size_t kept, Deadline deadline) {
+  if (record_.disks.size() <= kept + 1) co_return Result<>();
+  FB_CO_TRY_ASSIGN(const std::uint64_t top, co_await top_node(deadline));
+  if (auto done = co_await stream(top, kept, deadline); !done) {
+    co_await end_flatten(Deadline::in(kRepair));
+    co_return done;
+  }
+  const auto first = record_.disks.begin() + static_cast<std::ptrdiff_t>(kept);
+  const std::vector<DiskLayer> merged(first, record_.disks.end() - 1);
+  record_.disks.erase(first, record_.disks.end() - 1);
+  FB_CO_TRY(deps_.host.write_record(record_));
+  for (std::uint64_t number = top - merged.size(); number < top; ++number)
+    co_await remove_node(number, deadline);
+  for (const DiskLayer& layer : merged) {
+    // Not those of an image's build, which are kept for the next one.
+    if (layer.path.starts_with(path(""))) ::unlink(layer.path.c_str());
+  }
+  co_return Result<>();
 }
 
 }  // namespace firebreak::machine

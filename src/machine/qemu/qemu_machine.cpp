@@ -32,6 +32,8 @@ Result<std::string> read_memfd(int fd) {
 }
 
 constexpr std::chrono::milliseconds kCalm{500};
+// Layers that forks may leave between the image's and a machine's own, before they become one.
+constexpr std::size_t kMaxForkLayers = 8;
 
 // Under our own deadline, whatever the caller's was: for putting things right after a failure.
 Deadline repair_deadline() {
@@ -236,9 +238,12 @@ net::Task<Result<UniqueFd>> QemuMachine::save(const std::string& saved_path, Dea
 net::Task<Result<>> QemuMachine::write_durably(UniqueFd saved, Deadline) {
   auto sync = [this, &saved]() -> Result<> {
     FB_TRY_ASSIGN(UniqueFd disk, sys::open(record_.disks.back().path, O_RDONLY));
+    // A daemon that was killed in a fork may have noted a layer that QEMU never came to use.
+    FB_TRY_ASSIGN(UniqueFd below, sys::open(record_.disks.end()[-2].path, O_RDONLY));
     // Together they share one commit of the file system's journal.
     int disk_result = 0;
-    std::thread disk_sync([&] { disk_result = ::fdatasync(disk.get()); });
+    std::thread disk_sync(
+        [&] { disk_result = ::fdatasync(disk.get()) | ::fdatasync(below.get()); });
     const int saved_result = ::fsync(saved.get());
     disk_sync.join();
     if (saved_result != 0 || disk_result != 0) return fail_errno("syncing the suspended machine");
@@ -346,7 +351,7 @@ net::Task<Result<>> QemuMachine::become_snapshot(const std::string& directory, S
   FB_CO_TRY(co_await stop_cpus(deadline));
   deps_.host.faults().reach("stopped");
   watch.lap("freeze");
-  FB_CO_TRY(co_await flatten(deadline));
+  FB_CO_TRY(co_await flatten(1, deadline));
   watch.lap("flatten");
   {
     FB_CO_TRY_ASSIGN(UniqueFd state,
@@ -408,6 +413,11 @@ net::Task<Result<>> QemuMachine::fork(const std::vector<std::string>& ids, Deadl
   FB_CO_TRY(check_clone("forked"));
   for (const std::string& id : ids) FB_CO_TRY(deps_.host.check_new(id));
   Stopwatch watch;
+  // Every read that finds nothing goes through all layers, and every one is a file that stays open.
+  const std::size_t image_layers = snapshot_->record().disks.size();
+  if (record_.disks.size() > image_layers + kMaxForkLayers)
+    FB_CO_TRY(co_await flatten(image_layers, deadline));
+  watch.lap("flatten");
   const std::vector<DiskLayer> frozen_layers = record_.disks;
   Result<UniqueFd> saved = UniqueFd();
   Result<> done = co_await freeze_and_stop(false, deadline);

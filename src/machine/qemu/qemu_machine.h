@@ -70,6 +70,8 @@ class QemuMachine final : public Machine {
   net::Task<Result<>> start_cpus(Deadline deadline);
   // As snapshot(), of a machine that has no tenant.
   net::Task<Result<>> snapshot_kernel(const std::string& directory, Deadline deadline);
+  // Ends what a daemon that is gone had begun; the disk is as whole as before.
+  net::Task<void> end_flatten(Deadline deadline);
   // True while no state was loaded: the CPUs have never run.
   net::Task<Result<bool>> waits_for_state(Deadline deadline);
   // The tail of QEMU's log, for the detail of an error.
@@ -87,11 +89,22 @@ class QemuMachine final : public Machine {
   net::Task<void> undo_freeze(Deadline deadline);
   net::Task<Result<>> write_durably(UniqueFd saved, Deadline deadline);
   net::Task<Result<>> switch_to_new_layer(Deadline deadline);
+  net::Task<Result<std::uint64_t>> top_node(Deadline deadline);
+  net::Task<Result<>> overlay(std::uint64_t top, const std::string& below, const std::string& file,
+                              Deadline deadline);
+  net::Task<void> remove_node(std::uint64_t number, Deadline deadline);
+  std::string layer_path(std::uint64_t number) const {
+    return path("disk-" + std::to_string(number) + ".qcow2");
+  }
   // CPUs stopped, state and RAM written, the process gone.
   net::Task<Result<>> become_snapshot(const std::string& directory, Stopwatch& watch,
                                       Deadline deadline);
-  // Copies all layers between the base and the machine's own into the latter.
-  net::Task<Result<>> flatten(Deadline deadline);
+  // Copies all layers between the lowest `kept` ones and the machine's own into the latter. The
+  // guest may run meanwhile.
+  net::Task<Result<>> flatten(std::size_t kept, Deadline deadline);
+  net::Task<Result<>> stream(std::uint64_t top, std::size_t kept, Deadline deadline);
+  net::Task<Result<std::string>> flatten_state(Deadline deadline);
+  net::Task<Result<>> flatten_ended(Deadline deadline);
   Result<std::uint64_t> disk_bytes() const;  // virtual
   Result<> write_child(const std::string& id, const std::vector<DiskLayer>& frozen_layers);
   Result<> check_clone(std::string_view doing) const;
@@ -107,7 +120,7 @@ class QemuMachine final : public Machine {
   JailedProcess process_;
   std::shared_ptr<Qmp> qmp_;
   AgentClient agent_;
-  std::uint64_t next_fdset_ = 100;
+  std::uint64_t next_fdset_ = 1U << 20;  // above those of disks
   // Shared with the monitor's handler, which may outlive this object by a turn of the loop.
   std::shared_ptr<bool> out_of_disk_ = std::make_shared<bool>(false);
   Phases phases_;
