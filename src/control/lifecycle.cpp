@@ -147,9 +147,6 @@ net::Task<Result<>> Lifecycle::bring_up(LivePtr vm, std::shared_ptr<machine::Mac
   const Deadline deadline = Deadline::in(kStartDeadline);
   if (parked) {
     vm->machine = std::move(parked);
-    // Limits after the wake would come too late for a guest that runs away, but they must not cost
-    // the launch either: writing two small files is both.
-    FB_CO_TRY(vm->machine->set_limits(host_limits(vm->size)));
     Result<> up = co_await egress_.admit(vm, deadline);
     if (up) up = co_await vm->machine->unpark(identity_of(*vm), deadline);
     if (up) {

@@ -127,35 +127,41 @@ net::Task<Result<Supervisor::Chosen>> Supervisor::choose(core::TenantId tenant,
 
 net::Task<Result<Supervisor::Chosen>> Supervisor::choose_now(core::TenantId tenant,
                                                              const LaunchRequest& request) {
-  auto image = co_await services_.db.run([&](store::Store& store) {
-    return request.image.starts_with("image-")
-               ? store.find_image(tenant, core::ImageId(request.image))
-               : store.find_image_by_name(tenant, request.image);
+  struct Found {
+    std::optional<core::Image> image;
+    std::optional<core::ImageVersion> version;
+  };
+  auto found = co_await services_.db.run([&](store::Store& store) -> Result<Found> {
+    Found found;
+    FB_TRY_ASSIGN(found.image, request.image.starts_with("image-")
+                                   ? store.find_image(tenant, core::ImageId(request.image))
+                                   : store.find_image_by_name(tenant, request.image));
+    if (!found.image) return found;
+    FB_TRY_ASSIGN(found.version, request.version
+                                     ? store.find_version(found.image->id, *request.version)
+                                     : store.latest_runnable(found.image->id));
+    return found;
   });
-  if (!image) co_return std::unexpected(image.error());
-  if (!*image) {
+  if (!found) co_return std::unexpected(found.error());
+  const auto& [image, version] = *found;
+  if (!image) {
     co_return fail(Code::not_found, "there is no image " + request.image +
                                         "; `firebreak image ls` lists those you can run");
   }
-  const core::ImageId id = (*image)->id;
-  auto version = co_await services_.db.run([&](store::Store& store) {
-    return request.version ? store.find_version(id, *request.version) : store.latest_runnable(id);
-  });
-  if (!version) co_return std::unexpected(version.error());
-  if (!*version || !core::runnable(**version)) {
-    const core::ImageState state = (*image)->state;
+  if (!version || !core::runnable(*version)) {
+    const core::ImageState state = image->state;
     if (!request.version &&
         (state == core::ImageState::creating || state == core::ImageState::updating))
       co_return fail(Code::unavailable,
-                     "image " + (*image)->name + " is being built; try again shortly");
-    co_return fail(Code::not_found,
-                   request.version
-                       ? "version " + core::version_text(*request.version) + " of image " +
-                             (*image)->name + " does not exist or is not active"
-                       : "image " + (*image)->name + " has no version that can run");
+                     "image " + image->name + " is being built; try again shortly");
+    co_return fail(Code::not_found, request.version
+                                        ? "version " + core::version_text(*request.version) +
+                                              " of image " + image->name +
+                                              " does not exist or is not active"
+                                        : "image " + image->name + " has no version that can run");
   }
-  FB_CO_TRY_ASSIGN(const core::SizeClass size, core::size_for((*version)->memory_mib));
-  co_return Chosen{**image, **version, size};
+  FB_CO_TRY_ASSIGN(const core::SizeClass size, core::size_for(version->memory_mib));
+  co_return Chosen{*image, *version, size};
 }
 
 net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,

@@ -82,10 +82,8 @@ void WarmPool::note_size() {
 std::vector<WarmPool::Parked> WarmPool::parked() const {
   std::vector<Parked> list;
   for (const auto& [k, kept] : kept_) {
-    for (const Clone& clone : kept.clones) {
-      auto usage = clone.machine->usage();
-      list.push_back({clone.machine->id(), usage ? usage->memory_bytes : 0, clone.since});
-    }
+    for (const Clone& clone : kept.clones)
+      list.push_back({clone.machine->id(), clone.resident_bytes, clone.since});
   }
   return list;
 }
@@ -139,16 +137,19 @@ bool WarmPool::wants_network(const Kept& kept) const {
   return kept.without_network < kRowWithoutNetwork;
 }
 
-net::Task<Result<>> WarmPool::ready(machine::Machine& machine, bool network, Deadline deadline) {
+net::Task<Result<>> WarmPool::ready(machine::Machine& machine, const core::SizeClass& size,
+                                    bool network, Deadline deadline) {
   services_.reach("pool.restored");
   if (network) FB_CO_TRY(co_await services_.networks->prepare(machine.id()));
   FB_CO_TRY(co_await machine.rehearse(deadline));
   FB_CO_TRY(co_await machine.park(deadline));
   services_.reach("pool.parked");
-  co_return Result<>();
+  // It stands still; a launch finds it with the limits that it will run under.
+  co_return machine.set_limits(host_limits(size));
 }
 
-net::Task<Result<WarmPool::Clone>> WarmPool::make(const core::ImageVersion& version, std::string id,
+net::Task<Result<WarmPool::Clone>> WarmPool::make(const core::ImageVersion& version,
+                                                  const core::SizeClass& size, std::string id,
                                                   bool network) {
   const Deadline deadline = Deadline::in(kMakeDeadline);
   FB_CO_TRY_ASSIGN(auto snapshot, co_await services_.catalogue.load(version.snapshot, deadline));
@@ -157,11 +158,15 @@ net::Task<Result<WarmPool::Clone>> WarmPool::make(const core::ImageVersion& vers
                    co_await services_.engine.restore(snapshot, spec, deadline));
   std::erase_if(made_, [](const auto& other) { return other.expired(); });
   made_.push_back(machine);
-  if (auto parked = co_await ready(*machine, network, deadline); !parked) {
+  if (auto parked = co_await ready(*machine, size, network, deadline); !parked) {
     co_await discard(std::move(machine));
     co_return std::unexpected(parked.error());
   }
-  co_return Clone{std::move(machine), network, services_.clock.now()};
+  const auto usage = machine->usage();
+  co_return Clone{.machine = std::move(machine),
+                  .network = network,
+                  .since = services_.clock.now(),
+                  .resident_bytes = usage ? usage->memory_bytes : 0};
 }
 
 net::Task<void> WarmPool::discard(std::shared_ptr<machine::Machine> machine) {
@@ -187,7 +192,7 @@ net::Task<bool> WarmPool::refill_one() {
   if (most == nullptr || !has_room_()) co_return false;
   const core::ImageVersion version = most->version;
   making_ = core::new_microvm_id().str();
-  auto made = co_await make(version, making_, wants_network(*most));
+  auto made = co_await make(version, core::SizeClass(most->size), making_, wants_network(*most));
   making_.clear();
   auto at = kept_.find(key(version));  // may have been dropped meanwhile
   if (at == kept_.end() || stopping_) {

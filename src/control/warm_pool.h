@@ -28,6 +28,7 @@ class WarmPool {
     std::shared_ptr<machine::Machine> machine;
     bool network = false;  // something is behind its card
     core::Time since{};
+    std::uint64_t resident_bytes = 0;  // parked, it holds what it held
   };
   // A parked clone that can have a network if that is wanted, or nothing. Counts as demand either
   // way.
@@ -85,8 +86,10 @@ class WarmPool {
   // One clone too many, or one that cannot serve; nothing: all are well.
   std::optional<Clone> surplus();
   net::Task<bool> refill_one();
-  net::Task<Result<>> ready(machine::Machine& machine, bool network, Deadline deadline);
-  net::Task<Result<Clone>> make(const core::ImageVersion& version, std::string id, bool network);
+  net::Task<Result<>> ready(machine::Machine& machine, const core::SizeClass& size, bool network,
+                            Deadline deadline);
+  net::Task<Result<Clone>> make(const core::ImageVersion& version, const core::SizeClass& size,
+                                std::string id, bool network);
   net::Task<void> discard(std::shared_ptr<machine::Machine> machine);
   void note_size();
 
