@@ -87,7 +87,7 @@ net::Task<Result<>> Images::sweep() {
   }));
   co_await pool_.keep_only(std::move(known));
   for (const std::string& name : found)
-    if (!snapshots.contains(name))
+    if (!snapshots.contains(name) && !name.starts_with(machine::kForkBasePrefix))
       co_await forget_snapshot(name, Deadline::in(std::chrono::seconds(20)));
   co_return log_.keep_only(builds);
 }

@@ -147,6 +147,9 @@ class Machine {
   virtual Result<> retry_disk() = 0;
 };
 
+// How the names of those snapshots begin that an engine makes, and removes, by itself.
+inline constexpr std::string_view kForkBasePrefix = "fork-";
+
 // A loaded snapshot: its RAM is held for clones to share. Clones keep it alive.
 class Snapshot {
  public:

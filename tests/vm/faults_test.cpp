@@ -188,6 +188,18 @@ Task<Result<>> forked_often(Scene& scene) {
   co_return Result<>();
 }
 
+Task<Result<>> fork_many(Scene& scene) {
+  for (const char* const name : {"-a", "-b", "-c", "-d", "-e"})
+    scene.children.push_back(scene.id + name);
+  return scene.machine->fork(scene.children, in_seconds(60));
+}
+
+Task<Result<>> changed_much(Scene& scene) {
+  FB_CO_TRY(co_await running(scene));
+  FB_CO_TRY(co_await shell(*scene.machine, "head -c 50M /dev/urandom > /dev/shm/much"));
+  co_return Result<>();
+}
+
 Task<Result<>> children_resume_whole(Scene& scene) {
   for (const std::string& id : scene.children) {
     Scene child{.id = id};
@@ -281,6 +293,17 @@ std::vector<Operation> operations() {
         {"fork.synced", none}},
        forked_often,
        fork,
+       children_resume_whole},
+      {"fork_with_a_base",
+       {{"frozen", fails},
+        {"stopped", fails},
+        {"state", fails},
+        {"saved", fails},
+        {"forked", none},
+        {"fork.synced", none},
+        {"fork.base", none}},
+       changed_much,
+       fork_many,
        children_resume_whole},
       {"snapshot",
        {{"rehearse", fails},

@@ -11,6 +11,7 @@
 #include <x86intrin.h>
 
 #include "base/sys.h"
+#include "machine/qemu/fork_base.h"
 #include "machine/qemu/host_cpu.h"
 #include "machine/qemu/qcow2.h"
 
@@ -302,6 +303,7 @@ Result<> MachineHost::remove(const std::string& id, Deadline deadline) {
     for (const UidLease& lease : *leases)
       if (lease.owner == id) note(uids_.release(lease.uid));
   }
+  note(remove_unused_fork_base(*this, record.snapshot));
   return first;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/sys.h"
 #include "machine/qemu/base_holder.h"
+#include "machine/qemu/fork_base.h"
 
 namespace firebreak::machine {
 namespace {
@@ -19,6 +20,7 @@ Result<std::unique_ptr<QemuEngine>> QemuEngine::create(EngineConfig config,
                                                        net::asio::thread_pool& pool) {
   FB_TRY_ASSIGN(MachineHost host, MachineHost::open(std::move(config)));
   std::unique_ptr<QemuEngine> engine(new QemuEngine(std::move(host), std::move(executor), pool));
+  FB_TRY(remove_unused_fork_bases(engine->host_));
   engine->find_held();
   return engine;
 }
@@ -75,6 +77,9 @@ net::Task<Result<std::shared_ptr<QemuSnapshot>>> QemuEngine::load_cached(std::st
   if (auto known = base->snapshot.lock()) co_return known;
   auto load = [this, &directory]() { return QemuSnapshot::load(host_, directory); };
   auto loaded = co_await net::run_blocking(pool_, load);
+  std::erase_if(bases_, [](const auto& entry) {
+    return is_fork_base(entry.first) && !sys::exists(entry.first);
+  });
   if (loaded) {
     base->snapshot = *loaded;
     base->held = true;
@@ -87,6 +92,8 @@ std::vector<HeldSnapshot> QemuEngine::held() const {
   std::vector<HeldSnapshot> found;
   for (const auto& [directory, base] : bases_) {
     const long users = base->snapshot.use_count();
+    // It went with the last machine on it.
+    if (is_fork_base(directory) && !sys::exists(directory)) continue;
     if (base->held || users > 0) found.push_back({directory, base->ram_bytes, users});
   }
   return found;
@@ -283,7 +290,11 @@ Result<Inventory> QemuEngine::inventory() const {
   FB_TRY_ASSIGN(found.uids, host_.uid_leases());
   found.processes = processes_of(host_.config().uids);
   found.mounts = mounts_below(host_.config().data_dir);
-  if (auto names = sys::list_dir(host_.config().data_dir + "/snapshots")) found.snapshots = *names;
+  const std::string snapshots = host_.config().data_dir + "/snapshots";
+  if (auto names = sys::list_dir(snapshots)) found.snapshots = *names;
+  std::erase_if(found.snapshots, [&](const std::string& name) {
+    return is_fork_base(name) && fork_base_is_used(host_, snapshots + "/" + name).value_or(false);
+  });
   found.holders = holders_below(host_.config().data_dir);
   return found;
 }

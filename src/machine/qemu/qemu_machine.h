@@ -106,7 +106,10 @@ class QemuMachine final : public Machine {
   net::Task<Result<std::string>> flatten_state(Deadline deadline);
   net::Task<Result<>> flatten_ended(Deadline deadline);
   Result<std::uint64_t> disk_bytes() const;  // virtual
-  Result<> write_child(const std::string& id, const std::vector<DiskLayer>& frozen_layers);
+  Result<> write_children(const std::vector<std::string>& ids,
+                          const std::vector<DiskLayer>& frozen_layers, UniqueFd saved);
+  Result<> write_child(const std::string& id, const std::string& base,
+                       const std::vector<DiskLayer>& frozen_layers);
   Result<> check_clone(std::string_view doing) const;
   template <class Work>
   auto blocking(Work work) {

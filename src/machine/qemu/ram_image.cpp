@@ -95,6 +95,15 @@ Result<RamImage> RamImage::adopt(UniqueFd fd, std::uint64_t size) {
   return RamImage(std::move(fd), size);
 }
 
+Result<RamImage> RamImage::copy() const {
+  FB_TRY_ASSIGN(RamImage image, create(size_));
+  FB_TRY(
+      for_each_block(fd_.get(), size_, [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+        return sys::pwrite_all(image.fd(), bytes, offset);
+      }));
+  return image;
+}
+
 Result<> RamImage::seal() {
   if (::fcntl(fd_.get(), F_ADD_SEALS, kSeals) != 0) return fail_errno("sealing guest RAM");
   return {};

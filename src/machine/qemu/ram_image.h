@@ -22,6 +22,8 @@ class RamImage {
   // size.
   static Result<RamImage> adopt(UniqueFd fd, std::uint64_t size);
 
+  // The same content, unsealed.
+  Result<RamImage> copy() const;
   // No more writes, by anybody. Fails while a shared mapping is left (the machine must be gone).
   Result<> seal();
   // Writes a sparse copy and returns the hash over its extents. Synced to disk.
