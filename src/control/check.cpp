@@ -17,9 +17,9 @@ namespace {
 using core::MicrovmState;
 
 // What a machine's directory does not have while it runs, and while it is suspended.
-constexpr std::string_view kStrangeAwake = " saved.new forked resuming ";
+constexpr std::string_view kStrangeAwake = " saved.new forked forked.new resuming ";
 constexpr std::string_view kStrangeAsleep =
-    " saved.new forked resuming qmp.sock ctl.sock data.sock ";
+    " saved.new forked forked.new resuming qmp.sock ctl.sock data.sock ";
 
 class Comparison {
  public:

@@ -239,8 +239,8 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string
   host_.faults().reach("attach.connected");
   if (record.phase == MachinePhase::parked) co_return std::move(machine);
   // A suspend or fork that was cut half-way left the CPUs stopped; what it had written is not used.
-  ::unlink((directory + "/saved.new").c_str());
-  ::unlink((directory + "/forked").c_str());
+  for (const char* const name : {"/saved.new", "/forked", "/forked.new"})
+    ::unlink((directory + name).c_str());
   FB_CO_TRY(co_await machine->qmp().ready(deadline));
   FB_CO_TRY_ASSIGN(const bool waiting, co_await machine->waits_for_state(deadline));
   if (waiting) {

@@ -102,7 +102,7 @@ net::Task<Result<>> QemuMachine::fork(const std::vector<std::string>& ids, Deadl
     auto write = [&]() { return write_children(ids, frozen_layers, *std::move(saved)); };
     done = co_await blocking(write);
   }
-  ::unlink(path("forked").c_str());
+  for (const char* const name : {"forked", "forked.new"}) ::unlink(path(name).c_str());
   watch.lap("write");
   phases_ = watch.phases();
   if (!done) co_return fail(done.error(), "forking machine " + record_.id);
