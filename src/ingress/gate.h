@@ -12,6 +12,7 @@ namespace firebreak::ingress {
 
 struct Place {
   core::MicrovmId microvm;
+  core::TenantId tenant;
   core::EndpointId endpoint;
   std::uint32_t memory_mib = 0;
   core::Hooks hooks;

@@ -25,6 +25,7 @@ constexpr std::string_view kNoAuth = "Request missing authentication";
 constexpr std::string_view kNoPort = "Access to port denied";
 constexpr std::string_view kBadRequest = "Bad request";
 constexpr std::string_view kTooMany = "Too many requests";
+constexpr std::string_view kTooManyConnections = "Too many connections";
 
 class Counted {
  public:
@@ -87,6 +88,7 @@ struct Proxy::Shared {
   explicit Shared(const net::asio::any_io_executor& executor)
       : backends(executor), stop(executor) {}
   Backends backends;
+  std::map<core::TenantId, std::size_t> connections;  // that a request of the tenant came through
   net::Event stop;
   bool stopped = false;
 
@@ -96,6 +98,25 @@ struct Proxy::Shared {
       shared->backends.sweep();
     }
   }
+};
+
+// A connection's place among its tenant's: of the one whose microVM it was first let in to.
+class Proxy::Seat {
+ public:
+  Seat(std::shared_ptr<Shared> shared, core::TenantId tenant)
+      : shared_(std::move(shared)), tenant_(std::move(tenant)) {
+    ++shared_->connections[tenant_];
+  }
+  ~Seat() {
+    const auto at = shared_->connections.find(tenant_);
+    if (--at->second == 0) shared_->connections.erase(at);
+  }
+  Seat(const Seat&) = delete;
+  Seat& operator=(const Seat&) = delete;
+
+ private:
+  std::shared_ptr<Shared> shared_;
+  core::TenantId tenant_;
 };
 
 Proxy::Proxy(const net::asio::any_io_executor& executor, Gate& gate, TokenChecker& tokens,
@@ -150,6 +171,7 @@ std::expected<Proxy::Admitted, Proxy::Refusal> Proxy::admit(const net::HttpReque
     return refused(403, kNoPort);
   Admitted admitted{.route = *std::move(route),
                     .microvm = std::move(place->microvm),
+                    .tenant = std::move(place->tenant),
                     .endpoint = std::move(place->endpoint),
                     .kind = claims->kind,
                     .port = port,
@@ -158,9 +180,20 @@ std::expected<Proxy::Admitted, Proxy::Refusal> Proxy::admit(const net::HttpReque
   return admitted;
 }
 
+bool Proxy::seat(net::HttpExchange& exchange, const core::TenantId& tenant) {
+  std::shared_ptr<void>& kept = exchange.kept();
+  if (kept) return true;
+  const auto at = shared_->connections.find(tenant);
+  if (at != shared_->connections.end() && at->second >= options_.connections_of_tenant)
+    return false;
+  kept = std::make_shared<Seat>(shared_, tenant);
+  return true;
+}
+
 net::Task<Proxy::Refused> Proxy::serve(net::HttpExchange& exchange, const std::string& id) {
   const auto admitted = admit(exchange.request());
   if (!admitted) co_return admitted.error();
+  if (!seat(exchange, admitted->tenant)) co_return Refusal{429, kTooManyConnections};
   const auto backend = shared_->backends.of(admitted->microvm);
   const EndpointLimits& limits = admitted->limits;
   const Counted counted(backend->requests);
@@ -200,6 +233,8 @@ net::Task<void> Proxy::refuse(net::HttpExchange& exchange, const Refusal& refusa
                               const std::string& id) {
   wire::Headers headers{{"x-amzn-requestid", id}, {"cache-control", "private, no-store"}};
   if (!refusal.body.empty()) headers.push_back({"content-type", "text/plain"});
+  // Who was not let in holds no connection.
+  if (!exchange.kept()) headers.push_back({"connection", "close"});
   (void)co_await exchange.reply(refusal.status, std::move(headers), std::string(refusal.body),
                                 Deadline::in(kReplyTime));
 }

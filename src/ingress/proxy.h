@@ -11,6 +11,7 @@
 #include "ingress/backends.h"
 #include "ingress/passage.h"
 #include "ingress/token_checker.h"
+#include "net/http_server.h"
 #include "obs/metrics.h"
 
 namespace firebreak::ingress {
@@ -18,6 +19,8 @@ namespace firebreak::ingress {
 struct ProxyOptions {
   std::string domain;           // of host style; empty: off
   bool limits_by_size = false;  // EndpointLimits::of_size for each microVM
+  // Of the listener's connections, for one tenant: so that it cannot keep the others out.
+  std::size_t connections_of_tenant = net::HttpLimits{}.max_connections / 4;
 };
 
 class Proxy {
@@ -41,14 +44,18 @@ class Proxy {
   struct Admitted {
     Route route;
     core::MicrovmId microvm;
+    core::TenantId tenant;
     core::EndpointId endpoint;
     core::TokenKind kind = core::TokenKind::endpoint;
     std::uint16_t port = 0;
     EndpointLimits limits;
   };
-  struct Shared;  // with the task that sweeps
+  struct Shared;  // with the task that sweeps, and with connections
+  class Seat;
 
   std::expected<Admitted, Refusal> admit(const net::HttpRequest& request);
+  // False: the tenant has its share of connections already.
+  bool seat(net::HttpExchange& exchange, const core::TenantId& tenant);
   net::Task<Refused> serve(net::HttpExchange& exchange, const std::string& id);
   net::Task<Refused> serve_terminal(net::HttpExchange& exchange, const Admitted& admitted,
                                     Visit& visit);

@@ -19,6 +19,7 @@ std::optional<Place> SupervisorGate::find(const core::MicrovmId& microvm) {
   const control::LivePtr vm = supervisor_.registry().find(microvm);
   if (!vm) return std::nullopt;
   return Place{.microvm = vm->record.id,
+               .tenant = vm->record.tenant,
                .endpoint = vm->record.endpoint,
                .memory_mib = vm->record.memory_mib,
                .hooks = vm->version.hooks};

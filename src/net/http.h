@@ -41,7 +41,8 @@ class HttpExchange {
   virtual Task<Result<std::string>> read_all(std::size_t limit, Deadline deadline);
 
   // The answer: head once, then bytes, then finish. With a content-length header the body must have
-  // that length; without one it is chunked (HTTP/1.1) or framed (HTTP/2).
+  // that length; without one it is chunked (HTTP/1.1) or framed (HTTP/2). "connection: close" ends
+  // the connection once its open requests are answered.
   virtual Task<Result<>> start(int status, wire::Headers headers, Deadline deadline) = 0;
   virtual Task<Result<>> write(std::string_view bytes, Deadline deadline) = 0;
   virtual Task<Result<>> finish(Deadline deadline, wire::Headers trailers = {}) = 0;
@@ -57,6 +58,9 @@ class HttpExchange {
   // is finished afterwards.
   virtual Task<Result<std::unique_ptr<ByteStream>>> upgrade(wire::Headers headers,
                                                             Deadline deadline) = 0;
+
+  // What handlers keep with the connection: the same for all its requests, destroyed with it.
+  virtual std::shared_ptr<void>& kept() = 0;
 };
 
 // Answers one exchange. What it leaves unanswered becomes a 500; what it leaves unfinished is cut.

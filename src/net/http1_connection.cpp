@@ -94,6 +94,7 @@ class Http1Connection : public HttpConnection,
   Broadcast gone;         // of all who wait for the client to leave
   Event done;             // of run(): a task it must wait for has ended
   bool upgraded = false;  // an UpgradedStream owns the connection
+  std::shared_ptr<void> kept;
 
  private:
   Task<void> read_ahead();
@@ -174,6 +175,7 @@ class Http1Exchange : public HttpExchange {
   Task<bool> wait_gone(Deadline deadline) override;
   Task<Result<std::unique_ptr<ByteStream>>> upgrade(wire::Headers headers,
                                                     Deadline deadline) override;
+  std::shared_ptr<void>& kept() override { return connection_->kept; }
 
  private:
   Result<> put_head(int status, wire::Headers headers, std::string& out);

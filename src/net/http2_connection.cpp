@@ -96,6 +96,8 @@ class Http2Connection : public HttpConnection,
   wire::H2Session& session() { return *session_; }
   void flush() { output_.notify(); }
 
+  std::shared_ptr<void> kept;
+
  private:
   void spawn(Task<void> task, std::size_t& counter);
   Task<void> read_loop();
@@ -145,6 +147,7 @@ class Http2Exchange : public HttpExchange {
   Task<Result<std::unique_ptr<ByteStream>>> upgrade(wire::Headers, Deadline) override {
     co_return fail(Code::invalid, "HTTP/2 has no upgrade");
   }
+  std::shared_ptr<void>& kept() override { return connection_->kept; }
 
  private:
   Result<> begin(int status, wire::Headers headers, bool end);
@@ -185,6 +188,7 @@ Result<> Http2Exchange::begin(int status, wire::Headers headers, bool end) {
   std::ranges::move(plan_.headers, std::back_inserter(all));
   FB_TRY(connection_->session().respond(stream_->id, all, plan_.bodyless));
   started_ = true;
+  if (plan_.close) connection_->drain();
   connection_->flush();
   return {};
 }
@@ -261,9 +265,10 @@ Task<void> Http2Connection::run() {
   while (loops_ + handlers_ > 0) (void)co_await changed_.wait(kForever);
 }
 
-// Returns when the connection is over, or has been without requests for too long.
+// Returns when the connection is over, or has been without requests for too long; the first has to
+// come as soon as with HTTP/1.1.
 Task<void> Http2Connection::supervise() {
-  Deadline idle = Deadline::in(service_->limits.idle_timeout);
+  Deadline idle = Deadline::in(service_->limits.head_timeout);
   while (!over_) {
     if (handlers_ > 0) {
       (void)co_await changed_.wait(kForever);

@@ -241,6 +241,7 @@ TEST_F(Http2Test, DrainsAndEndsIdleConnections) {
       limits);
   run([&]() -> Task<void> {
     Client idle(co_await connect());
+    EXPECT_EQ(status(co_await idle.get("/")), "200");
     EXPECT_FALSE(co_await idle.until([] { return false; }));
     EXPECT_TRUE(idle.goaway);
     EXPECT_TRUE(idle.left);
@@ -253,6 +254,64 @@ TEST_F(Http2Test, DrainsAndEndsIdleConnections) {
     EXPECT_FALSE(co_await busy.until([] { return false; }));
     EXPECT_TRUE(busy.goaway);
     EXPECT_EQ(busy.streams[id].body, "done");
+  });
+}
+
+TEST_F(Http2Test, EndsConnectionsThatNeverAsk) {
+  HttpLimits limits;
+  limits.head_timeout = 1s;
+  serve(echo, limits);
+  run([&]() -> Task<void> {
+    Client silent(co_await connect());
+    EXPECT_FALSE(co_await silent.until([] { return false; }));
+    EXPECT_TRUE(silent.goaway);
+    EXPECT_TRUE(silent.left);
+  });
+}
+
+TEST_F(Http2Test, EndsAfterAnAnswerThatSaysClose) {
+  Event closed(io_.get_executor());
+  serve([&](HttpExchange& exchange) -> Task<void> {
+    const bool last = exchange.request().target == "/last";
+    if (!last) (void)co_await closed.wait(soon());
+    wire::Headers headers;
+    if (last) headers.push_back({"connection", "close"});
+    (void)co_await exchange.reply(200, std::move(headers), "done", soon());
+  });
+  run([&]() -> Task<void> {
+    Client client(co_await connect());
+    const wire::StreamId open = client.request("GET", "/open", true);
+    EXPECT_EQ((co_await client.get("/last")).body, "done");
+    EXPECT_TRUE(co_await client.until([&] { return client.goaway; }));
+    closed.notify();
+    EXPECT_FALSE(co_await client.until([] { return false; }));
+    EXPECT_TRUE(client.left);
+    EXPECT_EQ(client.streams[open].body, "done");
+  });
+}
+
+TEST_F(Http2Test, KeepsWhatHandlersGiveItAsLongAsItLives) {
+  std::weak_ptr<void> seen;
+  serve([&](HttpExchange& exchange) -> Task<void> {
+    const std::string before = exchange.kept() ? "kept" : "new";
+    if (!exchange.kept()) seen = exchange.kept() = std::make_shared<int>(1);
+    (void)co_await exchange.reply(200, {}, before, soon());
+  });
+  run([&]() -> Task<void> {
+    Client two(co_await connect());
+    EXPECT_EQ((co_await two.get("/")).body, "new");
+    EXPECT_EQ((co_await two.get("/")).body, "kept");
+    two.close();
+    while (!seen.expired()) co_await pause(1ms);
+
+    auto one = co_await connect();
+    const HttpCall call{.method = "GET", .target = "/", .host = "box.test"};
+    for (const char* expected : {"new", "kept"}) {
+      const auto reply = co_await http_call(*one, call, soon());
+      EXPECT_EQ(reply ? reply->body : reply.error().text(), expected);
+    }
+    one->close();
+    while (!seen.expired()) co_await pause(1ms);
   });
 }
 

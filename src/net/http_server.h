@@ -18,7 +18,7 @@ struct TlsFiles {
 struct HttpLimits {
   std::size_t max_head_bytes = 64UL * 1024;  // request line and headers
   std::size_t max_connections = 4096;
-  std::chrono::seconds head_timeout{20};   // from the first byte to the end of the head
+  std::chrono::seconds head_timeout{20};   // to the first request, and for each head once it began
   std::chrono::seconds idle_timeout{120};  // between requests
   std::chrono::seconds tls_timeout{10};
 };

@@ -1,9 +1,9 @@
 // A native endpoint as a program, for clients in other languages and for benchmarks:
-//   firebreak-endpoint-fixture [--plain] [--limits] [--hook-port N]
+//   firebreak-endpoint-fixture [--plain] [--limits] [--hook-port N] [--connections-of-tenant N]
 // Prints one line of JSON when it serves, then answers lines on stdin:
-//   token PORTS SECONDS KIND OWN|OTHER ID   -> the token
-//   revoke ID                               -> ok
-//   usage                                   -> {"rssKib":...,"in":...,"out":...}
+//   token PORTS SECONDS KIND OWN|NEIGHBOUR|OTHER ID  -> the token
+//   revoke ID                                        -> ok
+//   usage                                            -> {"rssKib":...,"in":...,"out":...}
 // Ends with stdin.
 #include <csignal>
 #include <cstdlib>
@@ -47,7 +47,10 @@ std::string answer(NativeEndpoint& endpoint, const std::string& line) {
     words >> ports >> seconds >> kind >> whose >> id;
     return endpoint.token(ports, core::Seconds(seconds),
                           core::parse_token_kind(kind).value_or(core::TokenKind::endpoint),
-                          whose != "OTHER", id);
+                          whose == "OWN"         ? NativeEndpoint::Whose::own
+                          : whose == "NEIGHBOUR" ? NativeEndpoint::Whose::neighbour
+                                                 : NativeEndpoint::Whose::other,
+                          id);
   }
   if (verb == "revoke") {
     std::string id;
@@ -99,6 +102,8 @@ int main(int argc, char** argv) {
     const std::string word = argv[i];
     if (word == "--plain") options.tls = false;
     if (word == "--limits") options.limits = true;
+    if (word == "--connections-of-tenant" && i + 1 < argc)
+      options.connections_of_tenant = static_cast<std::size_t>(std::atoi(argv[++i]));
     if (word == "--hook-port" && i + 1 < argc) {
       options.hooks.port = static_cast<std::uint16_t>(std::atoi(argv[++i]));
       options.hooks[core::Hook::run].enabled = true;

@@ -17,8 +17,10 @@ class NativeEndpoint::Gate final : public ingress::Gate {
   explicit Gate(NativeEndpoint& owner) : owner_(owner) {}
 
   std::optional<ingress::Place> find(const core::MicrovmId& microvm) override {
-    if (microvm != owner_.microvm_) return std::nullopt;
+    const bool own = microvm == owner_.microvm_;
+    if (!own && microvm != owner_.neighbour_) return std::nullopt;
     return ingress::Place{.microvm = microvm,
+                          .tenant = core::TenantId(own ? "one" : "two"),
                           .endpoint = core::EndpointId(owner_.endpoint_),
                           .memory_mib = 512,
                           .hooks = owner_.options_.hooks};
@@ -93,7 +95,9 @@ net::Task<Result<>> NativeEndpoint::start() {
   tokens_ = std::make_unique<ingress::TokenChecker>(std::move(keys), clock_);
   proxy_ = std::make_unique<ingress::Proxy>(
       executor_, *gate_, *tokens_, metrics_,
-      ingress::ProxyOptions{.domain = "box.test", .limits_by_size = options_.limits});
+      ingress::ProxyOptions{.domain = "box.test",
+                            .limits_by_size = options_.limits,
+                            .connections_of_tenant = options_.connections_of_tenant});
   std::optional<net::TlsFiles> tls;
   if (options_.tls) {
     FB_CO_TRY_ASSIGN(
@@ -111,9 +115,12 @@ std::string NativeEndpoint::url() const {
 }
 
 std::string NativeEndpoint::token(const std::string& ports, core::Seconds life,
-                                  core::TokenKind kind, bool own, const std::string& id) {
+                                  core::TokenKind kind, Whose whose, const std::string& id) {
+  const core::MicrovmId microvm = whose == Whose::own         ? microvm_
+                                  : whose == Whose::neighbour ? neighbour_
+                                                              : core::new_microvm_id();
   const ingress::TokenClaims claims{.id = core::TokenId(id),
-                                    .microvm = own ? microvm_ : core::new_microvm_id(),
+                                    .microvm = microvm,
                                     .kind = kind,
                                     .ports = core::parse_ports(ports).value(),
                                     .expires = clock_.now() + life};

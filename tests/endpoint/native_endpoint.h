@@ -20,6 +20,7 @@ class NativeEndpoint {
     std::string dir;    // for keys and certificates
     bool tls = true;
     bool limits = false;
+    std::size_t connections_of_tenant = ingress::ProxyOptions{}.connections_of_tenant;
     core::Hooks hooks;
   };
   NativeEndpoint(net::asio::any_io_executor executor, Options options);
@@ -33,9 +34,10 @@ class NativeEndpoint {
   std::string ca_file() const { return options_.dir + "/tls/ca.pem"; }
   const std::string& endpoint() const { return endpoint_; }
   pid_t agent_pid() const { return pid_; }
-  // A token of the microVM, or of another.
+  // Of the microVM; of another tenant's, which is the same place; of one that is not there.
+  enum class Whose : std::uint8_t { own, neighbour, other };
   std::string token(const std::string& ports, core::Seconds life = core::Seconds(3600),
-                    core::TokenKind kind = core::TokenKind::endpoint, bool own = true,
+                    core::TokenKind kind = core::TokenKind::endpoint, Whose whose = Whose::own,
                     const std::string& id = "t");
   ingress::TokenChecker& tokens() { return *tokens_; }
   std::uint64_t bytes_in() const;
@@ -49,6 +51,7 @@ class NativeEndpoint {
   Options options_;
   const std::string endpoint_ = core::new_uuid();
   const core::MicrovmId microvm_ = core::new_microvm_id();
+  const core::MicrovmId neighbour_ = core::new_microvm_id();
   core::SystemClock clock_;
   obs::Metrics metrics_;
   pid_t pid_ = -1;

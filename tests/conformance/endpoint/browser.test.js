@@ -85,7 +85,7 @@ test('a shell in a page: typing, output, resizing, the end', async () => {
 });
 
 test('a page without a shell token gets none', async () => {
-  for (const token of ['', 'nonsense', await endpoint.token('8022', { kind: 'shell', own: false })]) {
+  for (const token of ['', 'nonsense', await endpoint.token('8022', { kind: 'shell', whose: 'OTHER' })]) {
     const page = await openShell(token);
     await shows(page, 'state', 'closed 1006');
     await page.close();

@@ -1,120 +1,22 @@
-// @grpc/grpc-js through the endpoint: all four kinds of call, status and metadata in trailers. The token names the microVM.
+// @grpc/grpc-js through the endpoint: all four kinds of call, status and metadata in trailers.
 'use strict';
 const { test, before, after } = require('node:test');
 const assert = require('node:assert');
-const path = require('node:path');
-const grpc = require('@grpc/grpc-js');
-const loader = require('@grpc/proto-loader');
 const { Endpoint } = require('./support');
+const { serveEcho, callEcho, echoCases } = require('./grpc_echo');
 
-const { firebreak } = grpc.loadPackageDefinition(loader.loadSync(path.join(__dirname, 'echo.proto')));
-const { Echo } = firebreak.test;
-let endpoint, server, client, metadata;
+let endpoint, server, context;
 
 before(async () => {
   endpoint = await Endpoint.start();
-  server = new grpc.Server();
-  server.addService(Echo.service, {
-    One: (call, done) => {
-      const trailers = new grpc.Metadata();
-      trailers.set('x-trailer', 'at the end');
-      done(null, call.request, trailers);
-    },
-    Down: (call) => {
-      for (let i = 0; i < call.request.count; ++i) call.write({ text: call.request.text, count: i });
-      call.end();
-    },
-    Up: (call, done) => {
-      let count = 0;
-      call.on('data', (note) => { count += note.count; });
-      call.on('end', () => done(null, { text: 'sum', count }));
-    },
-    Both: (call) => {
-      call.on('data', (note) => call.write({ text: note.text.toUpperCase(), count: note.count }));
-      call.on('end', () => call.end());
-    },
-    Fails: (call, done) => done({ code: grpc.status.FAILED_PRECONDITION, details: 'not today' }),
-  });
-  const port = await new Promise((resolve, reject) =>
-    server.bindAsync('127.0.0.1:0', grpc.ServerCredentials.createInsecure(), (error, number) => (error ? reject(error) : resolve(number))));
-  metadata = new grpc.Metadata();
-  metadata.set('x-aws-proxy-auth', await endpoint.token(port));
-  metadata.set('x-aws-proxy-port', String(port));
-  client = new Echo(endpoint.authority, grpc.credentials.createSsl(endpoint.ca));
+  const served = await serveEcho(0);
+  server = served.server;
+  context = callEcho(endpoint.authority, endpoint.ca, await endpoint.token(served.port), served.port);
 });
 after(async () => {
-  client.close();
+  context.client.close();
   server.forceShutdown();
   assert.equal(await endpoint.stop(), 0);
 });
 
-test('unary, with trailing metadata', async () => {
-  const trailing = new Promise((resolve) => {
-    const call = client.One({ text: 'hello', count: 7 }, metadata, (error, note) => {
-      assert.ifError(error);
-      assert.deepEqual(note, { text: 'hello', count: 7 });
-    });
-    call.on('status', (status) => resolve(status));
-  });
-  const status = await trailing;
-  assert.equal(status.code, grpc.status.OK);
-  assert.deepEqual(status.metadata.get('x-trailer'), ['at the end']);
-});
-
-test('server streaming', async () => {
-  const counts = [];
-  for await (const note of client.Down({ text: 'x', count: 100 }, metadata)) counts.push(note.count);
-  assert.deepEqual(counts, Array.from({ length: 100 }, (_, i) => i));
-});
-
-test('client streaming', async () => {
-  const sum = await new Promise((resolve, reject) => {
-    const call = client.Up(metadata, (error, note) => (error ? reject(error) : resolve(note.count)));
-    for (let i = 1; i <= 100; ++i) call.write({ text: '', count: i });
-    call.end();
-  });
-  assert.equal(sum, 5050);
-});
-
-test('both ways at once: each answer comes before the next question', async () => {
-  const call = client.Both(metadata);
-  const notes = call[Symbol.asyncIterator]();
-  for (let i = 0; i < 20; ++i) {
-    call.write({ text: `n${i}`, count: i });
-    assert.deepEqual((await notes.next()).value, { text: `N${i}`, count: i });
-  }
-  call.end();
-  assert.ok((await notes.next()).done);
-});
-
-test('large messages', async () => {
-  const text = 'x'.repeat(3 << 20);
-  const note = await new Promise((resolve, reject) => client.One({ text, count: 0 }, metadata, (error, got) => (error ? reject(error) : resolve(got))));
-  assert.equal(note.text.length, text.length);
-});
-
-test('errors of the application keep their code', async () => {
-  await assert.rejects(new Promise((resolve, reject) => client.Fails({}, metadata, (error, got) => (error ? reject(error) : resolve(got)))),
-    { code: grpc.status.FAILED_PRECONDITION, details: 'not today' });
-});
-
-test('100 calls at once over one connection', async () => {
-  const notes = await Promise.all(Array.from({ length: 100 }, (_, i) =>
-    new Promise((resolve, reject) => client.One({ text: 't', count: i }, metadata, (error, got) => (error ? reject(error) : resolve(got.count))))));
-  assert.deepEqual(notes, Array.from({ length: 100 }, (_, i) => i));
-});
-
-test('without a token the client sees the plain status', async () => {
-  await assert.rejects(new Promise((resolve, reject) => client.One({}, new grpc.Metadata(), (error, got) => (error ? reject(error) : resolve(got)))),
-    { code: grpc.status.PERMISSION_DENIED });
-});
-
-test('a cancelled call is cancelled in the application', async () => {
-  const call = client.Both(metadata);
-  call.write({ text: 'a', count: 1 });
-  await new Promise((resolve) => call.once('data', resolve));
-  call.on('error', () => {});
-  call.cancel();
-  const status = await new Promise((resolve) => call.once('status', resolve));
-  assert.equal(status.code, grpc.status.CANCELLED);
-});
+echoCases(test, () => context);

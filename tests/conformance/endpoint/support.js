@@ -30,8 +30,8 @@ class Endpoint {
     });
     return this.asked;
   }
-  token(ports, { seconds = 3600, kind = 'endpoint', own = true, id = 't' } = {}) {
-    return this.ask(`token ${ports} ${seconds} ${kind} ${own ? 'OWN' : 'OTHER'} ${id}`);
+  token(ports, { seconds = 3600, kind = 'endpoint', whose = 'OWN', id = 't' } = {}) {
+    return this.ask(`token ${ports} ${seconds} ${kind} ${whose} ${id}`);
   }
   async usage() {
     return JSON.parse(await this.ask('usage'));

@@ -81,7 +81,7 @@ test('other algorithms, keys and kinds of token', async () => {
 
 test('expired, of another microVM, revoked', async () => {
   await refused(await endpoint.token('*', { seconds: -1 }));
-  await refused(await endpoint.token('*', { own: false }));
+  await refused(await endpoint.token('*', { whose: 'OTHER' }));
   const token = await endpoint.token('*', { id: 'gone' });
   assert.equal((await withToken(token)).status, 200);
   await endpoint.ask('revoke gone');

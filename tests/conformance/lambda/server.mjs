@@ -12,25 +12,37 @@ export class Server {
   static async start(options = [], uid = 770000) {
     const server = new Server();
     server.dir = mkdtempSync(join(tmpdir(), 'fb-conformance-'));
-    const name = server.dir.split('-').pop();
-    const words = ['serve', '--data-dir', server.dir, '--listen', '127.0.0.1:0', '--endpoint-listen', '127.0.0.1:0', '--guest-dir', guest,
-      '--cgroup', `fb-${name}`, '--uid-first', String(uid), '--uid-count', '256', '--tick-ms', '100', ...options];
+    server.options = ['--uid-first', String(uid), ...options];
     server.log = '';
-    // Settings of the one who tests are not the server's.
-    const env = Object.fromEntries(Object.entries(process.env).filter(([key]) => !key.startsWith('FIREBREAK_')));
-    server.child = spawn(join(build, 'firebreak'), words, { env, stdio: ['ignore', 'pipe', 'pipe'] });
-    server.ended = new Promise((resolve) => server.child.once('exit', resolve));
-    server.child.stderr.on('data', (bytes) => { server.log += bytes; });
-    await new Promise((resolve, reject) => {
-      server.child.stdout.on('data', (bytes) => { if (String(bytes).includes('listening on')) resolve(); });
-      server.ended.then(() => reject(new Error(`the server ended: ${server.log}`)));
-    });
-    const written = JSON.parse(readFileSync(join(server.dir, 'server.json')));
-    server.url = written.url;
-    server.ca = readFileSync(written.caFile);
+    await server.launch(server.options);
     server.credentials = JSON.parse(readFileSync(join(server.dir, 'credentials.json')));
     server.account = server.credentials.accountId;
     return server;
+  }
+
+  async launch(options) {
+    const name = this.dir.split('-').pop();
+    const words = ['serve', '--data-dir', this.dir, '--listen', '127.0.0.1:0', '--endpoint-listen', '127.0.0.1:0', '--guest-dir', guest,
+      '--cgroup', `fb-${name}`, '--uid-count', '256', '--tick-ms', '100', ...options];
+    // Settings of the one who tests are not the server's.
+    const env = Object.fromEntries(Object.entries(process.env).filter(([key]) => !key.startsWith('FIREBREAK_')));
+    this.child = spawn(join(build, 'firebreak'), words, { env, stdio: ['ignore', 'pipe', 'pipe'] });
+    this.ended = new Promise((resolve) => this.child.once('exit', resolve));
+    this.child.stderr.on('data', (bytes) => { this.log += bytes; });
+    await new Promise((resolve, reject) => {
+      this.child.stdout.on('data', (bytes) => { if (String(bytes).includes('listening on')) resolve(); });
+      this.ended.then(() => reject(new Error(`the server ended: ${this.log}`)));
+    });
+    const written = JSON.parse(readFileSync(join(this.dir, 'server.json')));
+    this.url = written.url;
+    this.ca = readFileSync(written.caFile);
+  }
+
+  // With these options beside those of the start; microVMs run on meanwhile.
+  async restart(options) {
+    this.child.kill('SIGTERM');
+    await this.ended;
+    await this.launch([...this.options, ...options]);
   }
 
   // A call of the native API.
