@@ -24,8 +24,12 @@ constexpr std::uint64_t kMib = 1024UL * 1024;
 // QEMU's own memory beside the guest's.
 constexpr std::uint64_t kProcessOverheadMib = 256;
 
+std::chrono::microseconds since(Deadline::Clock::time_point began) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(Deadline::Clock::now() - began);
+}
+
 double ms_since(Deadline::Clock::time_point began) {
-  return std::chrono::duration<double, std::milli>(Deadline::Clock::now() - began).count();
+  return static_cast<double>(since(began).count()) / 1000;
 }
 
 }  // namespace
@@ -292,9 +296,12 @@ net::Task<Result<>> Lifecycle::bring_back(LivePtr vm, Deadline deadline) {
   observe(vm->machine->phases(), "resume");
   services_.reach("resumed");
   FB_CO_TRY(vm->machine->set_limits(host_limits(vm->size)));
+  const auto admitting = Deadline::Clock::now();
   FB_CO_TRY(co_await egress_.admit(vm, deadline));
+  observe({{"admit", since(admitting)}}, "resume");
   auto woken = co_await vm->machine->wake(identity_of(*vm), deadline);
   if (!woken) co_return fail(woken.error(), "waking the microVM");
+  observe(vm->machine->phases(), "resume");
   vm->meter.total.snapshot_read_bytes += vm->stored_bytes;
   co_return co_await say_running(vm, Hook::resume, {});
 }
