@@ -169,8 +169,6 @@ net::Task<Result<>> Lifecycle::bring_up(LivePtr vm, std::shared_ptr<machine::Mac
 
 // The hook, then RUNNING: nobody is told before the application said yes.
 net::Task<Result<>> Lifecycle::say_running(LivePtr vm, Hook hook, std::string body) {
-  // After a power cut PENDING and RUNNING are the same: gone. A saved state must not be used twice.
-  const auto durability = hook == Hook::run ? store::Durability::later : store::Durability::now;
   services_.reach("hook");
   auto failure =
       co_await image::call_hook(vm->machine->agent(), vm->version.hooks, hook, std::move(body));
@@ -185,7 +183,9 @@ net::Task<Result<>> Lifecycle::say_running(LivePtr vm, Hook hook, std::string bo
                                   .reason = "",
                                   .generation = vm->record.generation + 1,
                                   .clear_payload = true,
-                                  .durability = durability}));
+                                  // After a power cut PENDING, resuming and RUNNING are the same:
+                                  // gone. The engine sees to it that no saved state is used twice.
+                                  .durability = store::Durability::later}));
   services_.reach("running");
   watch(vm);
   co_return Result<>();

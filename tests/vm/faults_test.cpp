@@ -269,6 +269,7 @@ std::vector<Operation> operations() {
         {"start.spawned", keeps},
         {"applied", keeps},
         {"loaded", keeps},
+        {"spent", fails},
         {"resumed", races}},
        suspended,
        resume},

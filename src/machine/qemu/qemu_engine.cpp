@@ -189,18 +189,23 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string
   record.network = network.value_or(record.network);
   watch.lap("find");
   auto machine = co_await start_saved(record, snapshot, saved->get(), watch, deadline);
-  const Result<std::uint64_t> starting =
-      machine ? (*machine)->qmp().submit("cont", {})
-              : Result<std::uint64_t>(std::unexpected(machine.error()));
-  if (!starting) {
+  Result<> ready = machine ? Result<>() : std::unexpected(machine.error());
+  if (ready && !(*machine)->runs()) ready = fail(Code::unavailable, "the virtual machine ended");
+  if (!ready) {
     // Its CPUs never ran, so it is still exactly the suspended machine: it can be tried again.
     if (machine) machine->reset();
     if (auto now = host_.read_record(id)) (void)co_await put_back(*now);
-    co_return fail(starting.error(), "resuming machine " + id);
+    co_return fail(ready.error(), "resuming machine " + id);
   }
-  auto running = co_await (*machine)->qmp().answer(*starting, deadline);
-  Result<> up = running ? Result<>() : std::unexpected(running.error());
-  ::unlink((directory + "/resuming").c_str());
+  // Before the CPUs run, and for good: after a power cut nobody may find it and use it again, for
+  // the disk has moved on.
+  auto spend = [&directory]() -> Result<> {
+    ::unlink((directory + "/resuming").c_str());
+    return sys::fsync_dir(directory);
+  };
+  Result<> up = co_await net::run_blocking(pool_, spend);
+  host_.faults().reach("spent");
+  if (up) up = co_await (*machine)->start_cpus(deadline);
   host_.faults().reach("resumed");
   if (up) up = co_await (*machine)->agent_ready(deadline);
   watch.lap("agent");

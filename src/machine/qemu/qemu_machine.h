@@ -63,6 +63,7 @@ class QemuMachine final : public Machine {
 
   // Used by the engine while it starts the machine.
   void set_phases(Phases phases) { phases_ = std::move(phases); }
+  bool runs() const { return process_.running(); }
   // Both channels have answered.
   net::Task<Result<>> agent_ready(Deadline deadline);
   // Puts a saved state into the waiting process and loads it; the virtual CPUs are still stopped.
