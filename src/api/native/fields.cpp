@@ -113,6 +113,9 @@ const std::vector<CallFields> kCalls{
      {{"code", "string", "what is run", true},
       {"timeoutMs", "integer", "then it is interrupted"},
       {"stream", "boolean", "lines of JSON as it goes"}}},
+    {"POST /v1/microvms/{id}/contexts/{context}/interrupt",
+     {},
+     {{"run", "string", "only this run, as `started` names it; default: what runs"}}},
     // ---- terminals and tunnels
     {"GET /v1/microvms/{id}/pty",
      {{"cols", "integer", "width in characters; default 80"},
