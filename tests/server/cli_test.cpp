@@ -179,6 +179,11 @@ TEST_F(Cli, ListsAndJson) {
   ASSERT_TRUE(list);
   EXPECT_TRUE(list->is_array());
   EXPECT_THAT(server->cli({"image", "ls"}).out, HasSubstr("python"));
+  EXPECT_THAT(server->cli({"image", "cache"}).out,
+              ::testing::AllOf(::testing::StartsWith("KEPT"), HasSubstr("\nlayers ")));
+  EXPECT_TRUE(json::parse(server->cli({"image", "cache", "--json"}).out)
+                  .as_object()
+                  .contains("layerBytes"));
   EXPECT_EQ(server->cli({"check"}).out, "0 leaks\n");
   EXPECT_THAT(server->cli({"usage"}).out, HasSubstr("total"));
 }
