@@ -107,6 +107,17 @@ TEST_P(MicrovmConformance, DaysGoWithTheirTenant) {
   EXPECT_EQ(days.size(), 1U);
 }
 
+TEST_P(MicrovmConformance, AllIdsAreThoseThatHaveARecord) {
+  const auto ended =
+      walk(store(), add(store(), sample_microvm(1, a_.id)), {terminating, terminated});
+  const auto living = add(store(), sample_microvm(2, b_.id));
+  ASSERT_VALUE(auto ids, store().microvm_ids());
+  EXPECT_THAT(ids, ElementsAre(ended.id, living.id));
+  ASSERT_DONE(store().forget_terminated(at(1000)));
+  ASSERT_VALUE(ids, store().microvm_ids());
+  EXPECT_THAT(ids, ElementsAre(living.id));
+}
+
 TEST_P(MicrovmConformance, OldEventsOfALivingMicrovmAreForgotten) {
   const auto microvm =
       walk(store(), add(store(), sample_microvm(1, a_.id)), {running, suspending, suspended});

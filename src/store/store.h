@@ -165,6 +165,8 @@ class Store {
                                                     const PageRequest& page) = 0;
   // Every microVM that is not TERMINATED, of every tenant: for reconciling after a start.
   virtual Result<std::vector<core::Microvm>> live_microvms() = 0;
+  // Of every tenant, also TERMINATED ones: whose files may be there.
+  virtual Result<std::vector<core::MicrovmId>> microvm_ids() = 0;
   // conflict: changed meanwhile, or not in core's table. Returns it as it is now.
   virtual Result<core::Microvm> change(const MicrovmChange& change) = 0;
   // Everything written until now has reached the disk.

@@ -82,6 +82,7 @@ class SqliteStore final : public Store {
                                             const MicrovmFilter& filter,
                                             const PageRequest& page) override;
   Result<std::vector<core::Microvm>> live_microvms() override;
+  Result<std::vector<core::MicrovmId>> microvm_ids() override;
   Result<core::Microvm> change(const MicrovmChange& change) override;
   Result<core::TenantUse> tenant_use(const core::TenantId& tenant) override;
   Result<std::uint64_t> forget_terminated(core::Time before) override;
