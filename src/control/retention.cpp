@@ -1,5 +1,7 @@
 #include "control/retention.h"
 
+#include <set>
+
 #include "egress/networks.h"
 
 namespace firebreak::control {
@@ -25,14 +27,24 @@ net::Task<Result<>> forget_records(Services& services, core::Time now) {
 
 }  // namespace
 
+net::Task<Result<>> forget_app_logs(Services& services, const Registry& registry) {
+  std::set<core::MicrovmId> known;
+  FB_CO_TRY_ASSIGN(const auto ids, co_await services.db.run(
+                                       [](store::Store& store) { return store.microvm_ids(); }));
+  known.insert(ids.begin(), ids.end());
+  // One may have been launched meanwhile.
+  services.app_log.keep_only([&](const core::MicrovmId& id) {
+    return known.contains(id) || registry.find(id) != nullptr;
+  });
+  co_return Result<>();
+}
+
 net::Task<void> forget_old(Services& services, const Registry& registry) {
-  const core::Seconds keep = services.options.keep_terminated;
   auto forgotten = co_await forget_records(services, services.clock.now());
+  if (forgotten) forgotten = co_await forget_app_logs(services, registry);
   if (!forgotten) services.log.error("forget", {{"error", forgotten.error().text()}});
-  services.app_log.forget(
-      keep, [&registry](const core::MicrovmId& id) { return registry.find(id) != nullptr; });
   if (services.networks == nullptr) co_return;
-  services.networks->forget(keep, [&registry](const std::string& id) {
+  services.networks->forget(services.options.keep_terminated, [&registry](const std::string& id) {
     return registry.find(core::MicrovmId(id)) != nullptr;
   });
 }

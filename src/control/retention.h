@@ -10,5 +10,7 @@ namespace firebreak::control {
 // what each of them used (their tenants' days keep the sum), and events of those that live. What
 // cannot be done now is logged, and tried the next time.
 net::Task<void> forget_old(Services& services, const Registry& registry);
+// Logs stay as long as their microVM's record.
+net::Task<Result<>> forget_app_logs(Services& services, const Registry& registry);
 
 }  // namespace firebreak::control

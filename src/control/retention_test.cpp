@@ -93,6 +93,19 @@ TEST_F(Retention, WhatAnEndedOneUsedIsTheDaysAfterTheTimeAndTheTotalStays) {
   EXPECT_EQ(total_ms(), 1000U);
 }
 
+TEST_F(Retention, ALogStaysAsLongAsTheRecordHoweverQuietItWas) {
+  const auto id = launch("quiet");
+  ASSERT_TRUE(services_->app_log.append(id, wire::FrameType::out, "once"));
+  clock_.pass(30 * 24h);
+  end(id);
+  clock_.pass(23h);
+  tick();
+  EXPECT_NE(services_->app_log.read(id, 0).value(), "");
+  clock_.pass(1h + 1s);
+  tick();
+  EXPECT_EQ(services_->app_log.read(id, 0).value(), "");
+}
+
 TEST_F(Retention, YearsOfMicrovmsLeaveOneRowADay) {
   std::uint64_t launched = 0;
   for (int week = 0; week < 52; ++week) {
