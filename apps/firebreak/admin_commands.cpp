@@ -35,6 +35,10 @@ void add_usage(CLI::App& app, Common& common, std::vector<Command>& commands) {
     };
     for (const json::value& item : answer.at("items").as_array())
       row(text_of(item.as_object(), "microvm"), item.as_object());
+    for (const json::value& item : answer.at("days").as_array()) {
+      const json::object& day = item.as_object();
+      row(text_of(day, "day") + " (" + text_of(day, "microvms") + ")", day);
+    }
     row("total", answer.at("total").as_object());
     table.print();
     co_return Result<>();

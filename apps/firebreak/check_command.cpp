@@ -42,6 +42,7 @@ Result<machine::EngineConfig> engine_config(const std::string& data_dir) {
   machine::EngineConfig config;
   config.data_dir = data_dir;
   config.cgroup_root = reader.string("cgroup");
+  config.initramfs = reader.string_or("initramfs", "");
   config.uids.first = static_cast<uid_t>(reader.u64("uidFirst"));
   config.uids.count = static_cast<uid_t>(reader.u64("uidCount"));
   FB_TRY(reader.result());

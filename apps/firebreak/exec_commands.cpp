@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -234,6 +235,40 @@ net::Task<Result<std::string>> choose_context(Client& client, const CodeOptions&
   co_return text_of(made, "id");
 }
 
+// Ctrl-C interrupts our run and no later one of the context; what it still prints arrives. The
+// second ends us, as does one before the run has a name: then the server ends the run, because we
+// are gone.
+net::Task<Result<>> interrupt_on_signal(Client& client, std::string path, const std::string& run,
+                                        int& status) {
+  net::asio::signal_set signals(client.io(), SIGINT);
+  const auto [ec, signal] = co_await signals.async_wait(net::kNoThrow);
+  if (ec) co_return Result<>();
+  signals.clear();
+  status = kSignalStatus + signal;
+  if (run.empty()) co_return Result<>();
+  FB_CO_TRY(co_await client.call("POST", path + "/interrupt", json::object{{"run", run}}));
+  net::Event never(client.io().get_executor());
+  (void)co_await never.wait(far_away());
+  co_return Result<>();
+}
+
+net::Task<Result<>> run_code(Client& client, const CodeOptions& options, int& status) {
+  FB_CO_TRY_ASSIGN(const std::string source, source_of(options));
+  FB_CO_TRY_ASSIGN(const std::string context, co_await choose_context(client, options));
+  const std::string path = microvm_path(options.id, "/contexts/" + percent_encode(context, ""));
+  json::object body{{"code", source}, {"stream", true}};
+  if (options.timeout > 0) body["timeoutMs"] = static_cast<std::uint64_t>(options.timeout * 1000);
+  std::string run;
+  int interrupted = 0;
+  auto lines = client.lines("POST", path + "/run", body, [&](json::object line) {
+    if (text_of(line, "type") == "started") run = text_of(line, "run");
+    return show_code_line(line, status);
+  });
+  auto either = co_await (std::move(lines) || interrupt_on_signal(client, path, run, interrupted));
+  if (interrupted != 0) status = interrupted;
+  co_return either.index() == 0 ? std::get<0>(either) : std::get<1>(either);
+}
+
 void add_code(CLI::App& app, Common& common, std::vector<Command>& commands) {
   auto options = std::make_shared<CodeOptions>();
   CLI::App* code = app.add_subcommand("code", "Run code in a stateful interpreter of a microVM");
@@ -246,21 +281,15 @@ void add_code(CLI::App& app, Common& common, std::vector<Command>& commands) {
                    "Id of a context; default: the first of the language");
   code->add_option("--timeout", options->timeout, "Interrupt after so many seconds");
   code->footer(
-      "Variables stay for the next call. The exit status is 1 when the code raised an error.");
-  commands.push_back(
-      {code, [options, &common] {
-         return with_client(common, [&](Client& client, int& status) -> net::Task<Result<>> {
-           FB_CO_TRY_ASSIGN(const std::string source, source_of(*options));
-           FB_CO_TRY_ASSIGN(const std::string context, co_await choose_context(client, *options));
-           json::object body{{"code", source}, {"stream", true}};
-           if (options->timeout > 0)
-             body["timeoutMs"] = static_cast<std::uint64_t>(options->timeout * 1000);
-           co_return co_await client.lines(
-               "POST",
-               microvm_path(options->id, "/contexts/" + percent_encode(context, "") + "/run"), body,
-               [&status](json::object line) { return show_code_line(line, status); });
-         });
-       }});
+      "Variables stay for the next call. The exit status is 1 when the code raised an error. "
+      "Ctrl-C "
+      "interrupts the code, twice ends the command.");
+  commands.push_back({code, [options, &common] {
+                        return with_client(common,
+                                           [&](Client& client, int& status) -> net::Task<Result<>> {
+                                             co_return co_await run_code(client, *options, status);
+                                           });
+                      }});
 }
 
 void add_logs(CLI::App& app, Common& common, std::vector<Command>& commands) {

@@ -27,29 +27,37 @@ struct ImageAndVersion {
   }
 };
 
+std::string mib_of(const json::object& object, const char* member) {
+  return std::to_string(parse_u64(text_of(object, member)).value_or(0) >> 20);
+}
+
 net::Task<Result<>> list(Client& client, bool as_json) {
   FB_CO_TRY_ASSIGN(const json::object answer, co_await client.call("GET", "/v1/images"));
   if (as_json) {
     print_json(answer.at("items"));
     co_return Result<>();
   }
-  const auto mib = [](const json::object& image, const char* name) {
-    return std::to_string(parse_u64(text_of(image, name)).value_or(0) >> 20);
-  };
   TextTable table({"NAME", "STATE", "OWNER", "CREATED", "DISK MIB", "MEMORY MIB"});
   for (const json::value& item : answer.at("items").as_array()) {
     const json::object& image = item.as_object();
     table.add({text_of(image, "name"), text_of(image, "state"),
                text_of(image, "system") == "true" ? "system" : "you", age_of(image, "createdAt"),
-               mib(image, "diskBytes"), mib(image, "memoryBytes")});
+               mib_of(image, "diskBytes"), mib_of(image, "memoryBytes")});
   }
   table.print();
   co_return Result<>();
 }
 
-net::Task<Result<>> cache(Client& client) {
+net::Task<Result<>> cache(Client& client, bool as_json) {
   FB_CO_TRY_ASSIGN(const json::object answer, co_await client.call("GET", "/v1/build-cache"));
-  print_json(answer);
+  if (as_json) {
+    print_json(answer);
+    co_return Result<>();
+  }
+  TextTable table({"KEPT", "COUNT", "MIB"});
+  table.add({"layers", text_of(answer, "layers"), mib_of(answer, "layerBytes")});
+  table.add({"cache mounts", "", mib_of(answer, "mountBytes")});
+  table.print();
   co_return Result<>();
 }
 
@@ -67,8 +75,7 @@ net::Task<Result<>> bases(Client& client, bool as_json) {
     for (const json::value& alias : base.at("aliases").as_array())
       also += (also.empty() ? "" : " ") + std::string(alias.as_string());
     table.add({text_of(base, "name"), text_of(base, "version"),
-               text_of(base, "digest").substr(0, kShortDigest),
-               std::to_string(parse_u64(text_of(base, "diskBytes")).value_or(0) >> 20), also});
+               text_of(base, "digest").substr(0, kShortDigest), mib_of(base, "diskBytes"), also});
   }
   table.print();
   co_return Result<>();
@@ -149,10 +156,12 @@ void add_image_commands(CLI::App& app, Common& common, std::vector<Command>& com
                         });
                       }});
 
-  CLI::App* kept = image->add_subcommand("cache", "What builds keep for your next ones, as JSON");
+  CLI::App* kept = image->add_subcommand("cache", "What builds keep for your next ones");
+  kept->add_flag("--json", common.json, "Print JSON");
   commands.push_back({kept, [&common] {
-                        return with_client(common,
-                                           [](Client& client, int&) { return cache(client); });
+                        return with_client(common, [&](Client& client, int&) {
+                          return cache(client, common.json);
+                        });
                       }});
 
   auto name = std::make_shared<std::string>();

@@ -109,6 +109,9 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
          "Suspend the longest unused microVM when memory runs out");
   option("tick-ms", config.tick_ms, "How often idle policies and deadlines are looked at")
       ->check(CLI::Range(10, 60000));
+  option("keep-history-days", config.keep_history_days,
+         "How long events and the usage of each ended microVM are kept; then only sums by day")
+      ->check(CLI::Range(1, 36500));
   option("egress-policies", config.egress_policies,
          "JSON file: egress policies for all tenants, {NAME: POLICY, ...}");
   option("roles", config.roles,

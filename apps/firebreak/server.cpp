@@ -122,6 +122,7 @@ class Server {
     engine.cards = networks_.get();
     // For `firebreak check` when no server runs.
     const json::object host{{"cgroup", config_.cgroup},
+                            {"initramfs", engine.initramfs},
                             {"uidFirst", config_.uid_first},
                             {"uidCount", config_.uid_count}};
     FB_TRY(sys::replace_file(config_.data_dir + "/host.json", json::serialize(host) + "\n", 0600));
@@ -227,7 +228,10 @@ class Server {
               ids.insert(building.begin(), building.end());
               return ids;
             },
-        .settle = [this](std::string id) { return supervisor_->settle(core::MicrovmId(id)); }};
+        .settle = [this](std::string id) { return supervisor_->settle(core::MicrovmId(id)); },
+        .lost = [this](std::string snapshot) -> Task<bool> {
+          co_return (co_await images_->lost(std::move(snapshot))).has_value();
+        }};
     control::CheckContext context =
         control::host_context(*db_, *engine_, config_.data_dir, std::move(server));
     return control::check_host(std::move(context), repair);

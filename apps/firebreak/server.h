@@ -37,6 +37,7 @@ struct ServerConfig {
   std::uint32_t pool_most = 8;
   bool suspend_under_pressure = true;
   std::uint32_t tick_ms = 1000;
+  std::uint32_t keep_history_days = 90;     // usage of each microVM that ended, events
   std::string egress_policies;              // JSON file of the operator's policies
   std::string roles;                        // JSON file of the operator's roles
   std::uint32_t credential_seconds = 3300;  // life of a guest's credentials

@@ -56,6 +56,7 @@ control::ControlOptions options_of(const ServerConfig& config) {
   options.suspend_under_pressure = config.suspend_under_pressure;
   options.parallel_restores = std::max(2U, cpus);
   options.tick = std::chrono::milliseconds(config.tick_ms);
+  options.keep_history = std::chrono::days(config.keep_history_days);
   options.credential_life = core::Seconds(config.credential_seconds);
   return options;
 }

@@ -168,6 +168,40 @@ TEST(OpenApi, BodiesAreDescribed) {
   EXPECT_EQ(body.at("properties").at("timeoutMs").at("type"), "integer");
 }
 
+TEST(OpenApi, NestedMembersAreDescribedToo) {
+  Router router;
+  for (const char* pattern : {"/v1/microvms", "/v1/images"})
+    router.add({"POST", pattern, "s", false, {}});
+  router.add({"PUT", "/v1/roles/{name}", "s", false, {}});
+  const json::object document = openapi_document(router.routes());
+  const auto member = [&](const char* path, const char* method, const char* name) {
+    return document.at("paths")
+        .at(path)
+        .at(method)
+        .at("requestBody")
+        .at("content")
+        .at("application/json")
+        .at("schema")
+        .at("properties")
+        .at(name);
+  };
+  const json::value idle = member("/v1/microvms", "post", "idle");
+  EXPECT_EQ(idle.at("type"), json::value(json::array{"object", "null"}));
+  EXPECT_EQ(idle.at("properties").at("autoResume").at("type"), "boolean");
+  EXPECT_EQ(idle.at("required"), json::value(json::array{"maxIdleSeconds"}));
+  EXPECT_EQ(idle.at("additionalProperties"), json::value(false));
+  const json::value tags = member("/v1/microvms", "post", "tags");
+  EXPECT_EQ(tags.at("additionalProperties").at("type"), "string") << "any name is taken";
+  const json::value hooks = member("/v1/images", "post", "hooks");
+  EXPECT_EQ(hooks.at("properties").at("run").at("properties").at("timeout").at("type"), "integer");
+  EXPECT_EQ(member("/v1/images", "post", "app").at("properties").at("argv").at("items").at("type"),
+            "string");
+  const json::value statement =
+      member("/v1/roles/{name}", "put", "policy").at("properties").at("Statement");
+  for (const json::value& one : {statement, statement.at("items")})
+    EXPECT_EQ(one.at("properties").at("Effect").at("type"), "string");
+}
+
 // ---- query values
 
 std::string refusal(std::string_view method, std::string_view pattern, const char* query) {

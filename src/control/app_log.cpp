@@ -88,19 +88,18 @@ std::uint64_t AppLog::offset(const core::MicrovmId& id) const {
   }
 }
 
-void AppLog::forget(core::Seconds older_than,
-                    const std::function<bool(const core::MicrovmId&)>& lives) {
+core::MicrovmId AppLog::owner_of(const std::string& file) {
+  return core::MicrovmId(file.ends_with(kMarks) ? file.substr(0, file.size() - kMarks.size())
+                                                : file);
+}
+
+void AppLog::keep_only(const std::function<bool(const core::MicrovmId&)>& known) {
   auto names = sys::list_dir(directory_);
   if (!names) return;
-  const auto now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   for (const std::string& name : *names) {
-    struct stat st{};
-    const std::string file = directory_ + "/" + name;
-    const core::MicrovmId id(name.ends_with(kMarks) ? name.substr(0, name.size() - kMarks.size())
-                                                    : name);
-    if (lives(id) || ::stat(file.c_str(), &st) != 0) continue;
-    if (now - st.st_mtime <= older_than.count()) continue;
-    ::unlink(file.c_str());
+    const core::MicrovmId id = owner_of(name);
+    if (known(id)) continue;
+    ::unlink((directory_ + "/" + name).c_str());
     full_.erase(id);
     marked_.erase(id);
   }

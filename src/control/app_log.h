@@ -38,8 +38,11 @@ class AppLog {
   std::uint64_t offset(const core::MicrovmId& id) const;
   // Somebody's log has grown.
   net::Broadcast& changed() { return changed_; }
-  // Removes files that nobody wrote to for so long and whose microVM is gone.
-  void forget(core::Seconds older_than, const std::function<bool(const core::MicrovmId&)>& lives);
+  // Removes the logs of all others.
+  void keep_only(const std::function<bool(const core::MicrovmId&)>& known);
+
+  // Whose log a file of the directory is part of.
+  static core::MicrovmId owner_of(const std::string& file);
 
   static constexpr std::uint64_t kMost = 8UL << 20;
 

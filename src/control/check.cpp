@@ -7,7 +7,10 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include "base/sys.h"
 #include "base/text.h"
+#include "control/app_log.h"
+#include "control/images.h"
 #include "egress/networks.h"
 #include "machine/process.h"
 
@@ -24,7 +27,7 @@ constexpr std::string_view kStrangeAsleep =
 class Comparison {
  public:
   Comparison(const Expected& expected, const Found& found)
-      : expected_(expected), found_(found.machines), networks_(found.networks) {
+      : expected_(expected), found_(found.machines), files_(found), networks_(found.networks) {
     for (const core::Microvm& microvm : expected_.microvms) owners_.insert(microvm.id.str());
     owners_.insert(expected_.other_machines.begin(), expected_.other_machines.end());
   }
@@ -49,6 +52,9 @@ class Comparison {
       if (std::ranges::find(found_.snapshots, snapshot) == found_.snapshots.end())
         note("image", snapshot, "has lost its snapshot; build the image again");
     }
+    logs();
+    for (const std::string& kernel : found_.old_kernels)
+      note("kernel", kernel, "was prepared for builds with another agent than today's");
     return std::move(report_);
   }
 
@@ -88,6 +94,18 @@ class Comparison {
     for (const std::string& name : machine.files) {
       if (strange.find(" " + name + " ") != std::string_view::npos)
         note("file", "machines/" + machine.id + "/" + name, "was left by a transition");
+    }
+  }
+
+  // Of microVMs they stay as long as the record, of builds too.
+  void logs() {
+    for (const std::string& file : files_.app_logs) {
+      const std::string id = AppLog::owner_of(file).str();
+      if (!expected_.recorded.contains(id) && !owners_.contains(id))
+        note("log", "logs/" + file, "belongs to no microVM");
+    }
+    for (const std::string& build : files_.build_logs) {
+      if (!expected_.builds.contains(build)) note("log", "builds/" + build, "belongs to no build");
     }
   }
 
@@ -140,6 +158,7 @@ class Comparison {
 
   const Expected& expected_;
   const machine::Inventory& found_;
+  const Found& files_;
   const std::vector<std::string>& networks_;
   std::set<std::string> owners_;
   CheckReport report_;
@@ -153,6 +172,18 @@ CheckReport compare(const Expected& expected, const Found& found) {
 
 namespace {
 
+Result<> expect_images(store::Store& store, Expected& expected) {
+  FB_TRY_ASSIGN(const auto versions, store.all_versions());
+  for (const core::ImageVersion& version : versions) {
+    if (!version.snapshot.empty()) expected.snapshots.insert(version.snapshot);
+    if (version.state == core::VersionState::in_progress)
+      expected.coming.insert(version.image.str() + "-" + std::to_string(version.number));
+    FB_TRY_ASSIGN(const auto builds, store.list_builds(version.image, version.number));
+    for (const core::Build& build : builds) expected.builds.insert(build.id.str());
+  }
+  return {};
+}
+
 // The host first: what was there then and belongs to somebody is known to the memory or to the
 // store now, because records are written before machines are made.
 net::Task<Result<CheckReport>> look_once(const CheckContext& context) {
@@ -162,14 +193,11 @@ net::Task<Result<CheckReport>> look_once(const CheckContext& context) {
   FB_CO_TRY_ASSIGN(expected.microvms, co_await context.db.run([](store::Store& store) {
     return store.live_microvms();
   }));
-  FB_CO_TRY_ASSIGN(const auto versions, co_await context.db.run([](store::Store& store) {
-    return store.all_versions();
+  FB_CO_TRY(co_await context.db.run([&](store::Store& store) -> Result<> {
+    FB_TRY_ASSIGN(const auto ids, store.microvm_ids());
+    for (const core::MicrovmId& id : ids) expected.recorded.insert(id.str());
+    return expect_images(store, expected);
   }));
-  for (const core::ImageVersion& version : versions) {
-    if (!version.snapshot.empty()) expected.snapshots.insert(version.snapshot);
-    if (version.state == core::VersionState::in_progress)
-      expected.coming.insert(version.image.str() + "-" + std::to_string(version.number));
-  }
   co_return compare(expected, found);
 }
 
@@ -201,17 +229,19 @@ namespace {
 
 class Repair {
  public:
-  Repair(machine::QemuEngine& engine, std::string data_dir, std::optional<RunningServer> server)
-      : engine_(engine), data_dir_(std::move(data_dir)), server_(std::move(server)) {}
+  Repair(store::Database& db, machine::QemuEngine& engine, std::string data_dir,
+         std::optional<RunningServer> server)
+      : db_(db), engine_(engine), data_dir_(std::move(data_dir)), server_(std::move(server)) {}
 
   net::Task<bool> put_right(Discrepancy leak) {
     const Deadline deadline = Deadline::in(std::chrono::seconds(30));
     if (leak.kind == "machine" || leak.kind == "cgroup")
       co_return (co_await engine_.discard(leak.name, deadline)).has_value();
-    if (leak.kind == "snapshot") {
-      co_return (co_await engine_.remove_snapshot(data_dir_ + "/snapshots/" + leak.name, deadline))
-          .has_value();
+    if (leak.kind == "snapshot" || leak.kind == "kernel") {
+      const std::string directory = data_dir_ + "/" + leak.kind + "s/" + leak.name;
+      co_return (co_await engine_.remove_snapshot(directory, deadline)).has_value();
     }
+    if (leak.kind == "image") co_return co_await fail_image(leak.name);
     if (leak.kind == "microvm") co_return co_await settle(leak.name, deadline);
     if (leak.kind == "network") co_return egress::remove_network(data_dir_, leak.name).has_value();
     if (leak.kind == "process" || leak.kind == "holder") co_return end_process(leak.name);
@@ -224,8 +254,9 @@ class Repair {
       co_return leak.name.starts_with(data_dir_ + "/machines/") &&
           ::umount2(leak.name.c_str(), MNT_DETACH) == 0;
     }
-    if (leak.kind == "file") co_return ::unlink((data_dir_ + "/" + leak.name).c_str()) == 0;
-    co_return false;  // an image without its snapshot has to be built again
+    if (leak.kind == "file" || leak.kind == "log")
+      co_return ::unlink((data_dir_ + "/" + leak.name).c_str()) == 0;
+    co_return false;
   }
 
  private:
@@ -234,6 +265,14 @@ class Repair {
     if (!id) return true;
     auto process = machine::adopt(*id);
     return !process || process->kill().has_value();
+  }
+
+  net::Task<bool> fail_image(std::string snapshot) {
+    if (server_) co_return co_await server_->lost(std::move(snapshot));
+    const core::Time now = core::SystemClock().now();
+    const auto failed = co_await db_.run(
+        [&](store::Store& store) { return fail_versions_of(store, snapshot, now); });
+    co_return failed.has_value();
   }
 
   net::Task<bool> settle(std::string id, Deadline deadline) {
@@ -248,6 +287,7 @@ class Repair {
     co_return true;
   }
 
+  store::Database& db_;
   machine::QemuEngine& engine_;
   std::string data_dir_;
   std::optional<RunningServer> server_;
@@ -257,12 +297,14 @@ class Repair {
 
 CheckContext host_context(store::Database& db, machine::QemuEngine& engine, std::string data_dir,
                           std::optional<RunningServer> server) {
-  auto repair = std::make_shared<Repair>(engine, data_dir, server);
+  auto repair = std::make_shared<Repair>(db, engine, data_dir, server);
   CheckContext context{.db = db, .look = {}, .other_machines = {}, .put_right = {}};
   context.look = [&engine, data_dir = std::move(data_dir)]() -> Result<Found> {
     Found found;
     FB_TRY_ASSIGN(found.machines, engine.inventory());
     FB_TRY_ASSIGN(found.networks, egress::found_networks(data_dir));
+    found.app_logs = sys::list_dir(data_dir + "/logs").value_or(std::vector<std::string>());
+    found.build_logs = sys::list_dir(data_dir + "/builds").value_or(std::vector<std::string>());
     return found;
   };
   context.other_machines = [&engine, server = std::move(server)] {

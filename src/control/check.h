@@ -1,7 +1,7 @@
 // Does the host hold exactly what the store says? Compares machines, processes, cgroups, uids,
-// mounts, networks and snapshots with the records, names every difference, and can put it right.
-// Blocking parts run on the caller's thread; used by the running server and by `firebreak check`
-// alone.
+// mounts, networks, snapshots, logs and prepared kernels with the records, names every difference,
+// and can put it right. Blocking parts run on the caller's thread; used by the running server and
+// by `firebreak check` alone.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,7 @@ namespace firebreak::control {
 
 struct Discrepancy {
   std::string kind;  // "machine", "process", "cgroup", "uid", "mount", "network", "snapshot",
-                     // "holder", "file", "microvm", "image"
+                     // "holder", "file", "log", "kernel", "microvm", "image"
   std::string name;
   std::string what;  // for people
   bool repaired = false;
@@ -36,11 +36,15 @@ struct Expected {
   std::set<std::string> other_machines;  // parked clones and builds of a running server
   std::set<std::string> snapshots;       // of image versions
   std::set<std::string> coming;          // snapshots that a build may write at any moment
+  std::set<std::string> builds;          // of image versions
+  std::set<std::string> recorded;        // microVMs, also TERMINATED ones
 };
 
 struct Found {
   machine::Inventory machines;
-  std::vector<std::string> networks;  // of machines with these ids
+  std::vector<std::string> networks;    // of machines with these ids
+  std::vector<std::string> app_logs;    // files of microVMs
+  std::vector<std::string> build_logs;  // files of builds
 };
 
 // Pure comparison.
@@ -63,6 +67,8 @@ struct RunningServer {
   std::function<std::set<std::string>()> machines;  // parked clones and builds
   // A microVM whose machine is not what its state says; nobody else may be at it meanwhile.
   std::function<net::Task<bool>(std::string id)> settle;
+  // An image's snapshot is gone: its versions become FAILED.
+  std::function<net::Task<bool>(std::string snapshot)> lost;
 };
 // The real host. No server: nobody else may be at its microVMs.
 CheckContext host_context(store::Database& db, machine::QemuEngine& engine, std::string data_dir,

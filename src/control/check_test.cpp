@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "base/sys.h"
+#include "control/images.h"
 #include "control/task_test_support.h"
 #include "store/sqlite/sqlite_store.h"
 
@@ -32,7 +33,9 @@ struct Host {
   Expected expected{
       .microvms = {microvm("run", MicrovmState::running), microvm("sus", MicrovmState::suspended)},
       .other_machines = {"parked"},
-      .snapshots = {"image-1"}};
+      .snapshots = {"image-1"},
+      .builds = {"build-1"},
+      .recorded = {"run", "sus", "ended"}};
   machine::Inventory found{
       .machines = {{.id = "run",
                     .process = true,
@@ -46,6 +49,8 @@ struct Host {
       .snapshots = {"image-1"},
       .holders = {{.pid = 5, .directory = "/d/snapshots/image-1", .noted = true}}};
   std::vector<std::string> networks{"run", "parked"};
+  std::vector<std::string> app_logs{"run", "run.times", "ended", "parked"};
+  std::vector<std::string> build_logs{"build-1"};
 };
 
 struct Case {
@@ -63,7 +68,8 @@ class Compare : public testing::TestWithParam<Case> {};
 TEST_P(Compare, NamesEveryDifference) {
   Host host;
   GetParam().disturb(host);
-  const CheckReport report = compare(host.expected, {host.found, host.networks});
+  const CheckReport report =
+      compare(host.expected, {host.found, host.networks, host.app_logs, host.build_logs});
   std::vector<std::string> differences;
   for (const Discrepancy& one : report.found) {
     differences.push_back(one.kind + " " + one.name);
@@ -86,6 +92,8 @@ const std::vector<Case> kCases{
        host.expected = {};
        host.found = {};
        host.networks = {};
+       host.app_logs = {};
+       host.build_logs = {};
      },
      {}},
 
@@ -125,9 +133,25 @@ const std::vector<Case> kCases{
        host.found.snapshots.emplace_back("image-0");
      },
      {}},
+    {"LogOfAMicrovm",
+     [](Host& host) {
+       host.app_logs.emplace_back("lost");
+       host.app_logs.emplace_back("lost.times");
+     },
+     {"log logs/lost", "log logs/lost.times"}},
+    {"LogOfAMicrovmThatWasForgotten",
+     [](Host& host) { host.expected.recorded.erase("ended"); },
+     {"log logs/ended"}},
+    {"LogOfABuild",
+     [](Host& host) { host.build_logs.emplace_back("build-0"); },
+     {"log builds/build-0"}},
+    {"OldKernel",
+     [](Host& host) { host.found.old_kernels.emplace_back("512-1-old"); },
+     {"kernel 512-1-old"}},
     {"ParkedCloneOfADeadServer",
      [](Host& host) { host.expected.other_machines.clear(); },
-     {"machine parked", "cgroup parked", "uid 700003", "process 12", "network parked"}},
+     {"machine parked", "cgroup parked", "uid 700003", "process 12", "network parked",
+      "log logs/parked"}},
     {"AllOfAMicrovmThatEnded",
      [](Host& host) { host.expected.microvms.erase(host.expected.microvms.begin()); },
      {"machine run", "cgroup run", "uid 700001", "process 10", "network run"}},
@@ -266,6 +290,58 @@ TEST_F(CheckHost, ADifferenceIsLookedAtAgainBeforeItIsRepaired) {
   EXPECT_THAT(repaired_, IsEmpty());
   ASSERT_EQ(report.found.size(), 1U);
   EXPECT_TRUE(report.found[0].repaired);
+}
+
+TEST_F(CheckHost, WhatTheStoreNamesIsNobodysLeak) {
+  const core::TenantId tenant("100000000001");
+  auto made = run_task(io_, db_->run([&](store::Store& store) -> Result<> {
+    FB_TRY(store.create_tenant({tenant, "t", {}, {}}));
+    core::Microvm ended = microvm("ended", MicrovmState::pending);
+    ended.tenant = tenant;
+    FB_TRY_ASSIGN(auto created, store.create_microvm(ended, {}));
+    for (const auto state : {MicrovmState::terminating, MicrovmState::terminated}) {
+      FB_TRY_ASSIGN(
+          created.microvm,
+          store.change({.id = ended.id, .expected = created.microvm.revision, .state = state}));
+    }
+    const core::ImageId image("image-1");
+    FB_TRY(store.create_image({.id = image, .tenant = tenant, .name = "one"}));
+    FB_TRY(store.create_version({.image = image, .number = 1}));
+    return store.create_build({.id = core::BuildId("build-1"), .image = image, .version = 1});
+  }));
+  ASSERT_TRUE(made) << made.error().text();
+  Found found{.app_logs = {"ended", "lost"}, .build_logs = {"build-1", "build-2"}};
+  const CheckReport report = check([&](int) { return found; });
+  EXPECT_EQ(report.found.size(), 2U);
+  EXPECT_THAT(repaired_, ElementsAre("log logs/lost", "log builds/build-2"));
+}
+
+TEST_F(CheckHost, VersionsWithoutTheirSnapshotFailAndSayWhy) {
+  const core::TenantId tenant("100000000001");
+  const core::ImageId image("image-1");
+  auto versions =
+      run_task(io_, db_->run([&](store::Store& store) -> Result<std::vector<core::ImageVersion>> {
+        FB_TRY(store.create_tenant({tenant, "t", {}, {}}));
+        FB_TRY(store.create_image({.id = image, .tenant = tenant, .name = "one"}));
+        for (const std::uint32_t number : {1U, 2U, 3U}) {
+          FB_TRY(store.create_version({.image = image,
+                                       .number = number,
+                                       .state = core::VersionState::successful,
+                                       .active = true,
+                                       .snapshot = number == 1 ? "image-1-1" : "image-1-2"}));
+        }
+        FB_TRY_ASSIGN(const auto failed, fail_versions_of(store, "image-1-2", core::Time{}));
+        EXPECT_EQ(failed.size(), 2U);
+        return store.list_versions(image);
+      }));
+  ASSERT_TRUE(versions) << versions.error().text();
+  for (const core::ImageVersion& version : *versions) {
+    const bool lost = version.number != 1;
+    EXPECT_EQ(version.state == core::VersionState::failed, lost);
+    EXPECT_EQ(version.active, !lost);
+    EXPECT_EQ(version.snapshot.empty(), lost);
+    EXPECT_EQ(version.state_reason.empty(), !lost);
+  }
 }
 
 TEST(CheckJson, IsOkWhenAllWasRepaired) {

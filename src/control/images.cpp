@@ -92,6 +92,33 @@ net::Task<Result<>> Images::sweep() {
   co_return log_.keep_only(builds);
 }
 
+Result<std::vector<core::ImageVersion>> fail_versions_of(store::Store& store,
+                                                         const std::string& snapshot,
+                                                         core::Time now) {
+  FB_TRY_ASSIGN(auto versions, store.all_versions());
+  std::erase_if(versions, [&](const core::ImageVersion& version) {
+    return version.snapshot != snapshot || snapshot.empty();
+  });
+  for (core::ImageVersion& version : versions) {
+    version.state = VersionState::failed;
+    version.active = false;
+    version.state_reason = "Its snapshot is gone from the disk; build it again.";
+    version.snapshot.clear();
+    version.updated = now;
+    FB_TRY(store.update_version(version));
+  }
+  return versions;
+}
+
+net::Task<Result<>> Images::lost(std::string snapshot) {
+  FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([&](store::Store& store) {
+    return fail_versions_of(store, snapshot, services_.clock.now());
+  }));
+  for (const core::ImageVersion& version : versions) co_await pool_.drop(version);
+  co_await forget_snapshot(std::move(snapshot), Deadline::in(std::chrono::seconds(20)));
+  co_return Result<>();
+}
+
 net::Task<Result<core::Image>> Images::find(core::TenantId tenant, std::string name_or_id) {
   auto found = co_await services_.db.run([&](store::Store& store) {
     return name_or_id.starts_with("image-") ? store.find_image(tenant, core::ImageId(name_or_id))

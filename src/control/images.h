@@ -46,6 +46,12 @@ struct SnapshotBytes {
   std::uint64_t memory = 0;
 };
 
+// Versions whose snapshot is gone from the disk become FAILED and say why: nobody runs them, and no
+// build takes that snapshot for its own. Which ones.
+Result<std::vector<core::ImageVersion>> fail_versions_of(store::Store& store,
+                                                         const std::string& snapshot,
+                                                         core::Time now);
+
 class Images {
  public:
   // `logs`: directory of what builds print.
@@ -60,6 +66,8 @@ class Images {
   // Removes snapshots and logs of builds that no record names: of tenants that were removed, or
   // left by a crash between a record's end and its files'.
   net::Task<Result<>> sweep();
+  // The files of a snapshot are gone: its versions are failed, and what was made from it is ended.
+  net::Task<Result<>> lost(std::string snapshot);
   BuildLog& log() { return log_; }
   // Keeps a snapshot while a build needs it, whatever is removed. false: no version has it any
   // more.

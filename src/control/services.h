@@ -33,9 +33,10 @@ struct ControlOptions {
   std::uint32_t parallel_restores = 2;   // more would only share the same CPUs
   std::chrono::milliseconds tick{1000};  // timed actions are looked at so often
   std::chrono::milliseconds meter_every{10'000};
-  std::uint32_t busy_cpu_percent = 5;        // of one CPU: above it a guest counts as working
-  core::Seconds keep_terminated{24 * 3600};  // records stay readable so long
-  core::Seconds credential_life{55 * 60};    // of a guest's credentials; replaced after half of it
+  std::uint32_t busy_cpu_percent = 5;          // of one CPU: above it a guest counts as working
+  core::Seconds keep_terminated{24 * 3600};    // records stay readable so long
+  core::Seconds keep_history{90 * 24 * 3600};  // usage of each that ended, events
+  core::Seconds credential_life{55 * 60};  // of a guest's credentials; replaced after half of it
 };
 
 struct Services {

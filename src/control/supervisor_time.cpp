@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "control/metering.h"
+#include "control/retention.h"
 #include "control/supervisor.h"
-#include "egress/networks.h"
 
 namespace firebreak::control {
 
@@ -168,18 +168,7 @@ net::Task<void> Supervisor::tick() {
     }
     if (now - last_forget > core::Seconds(600)) {
       last_forget = now;
-      const core::Time before = now - services_.options.keep_terminated;
-      (void)co_await services_.db.run(
-          [before](store::Store& store) { return store.forget_terminated(before); });
-      services_.app_log.forget(
-          services_.options.keep_terminated,
-          [this](const core::MicrovmId& id) { return registry_.find(id) != nullptr; });
-      if (services_.networks != nullptr) {
-        services_.networks->forget(services_.options.keep_terminated,
-                                   [this](const std::string& id) {
-                                     return registry_.find(core::MicrovmId(id)) != nullptr;
-                                   });
-      }
+      co_await forget_old(services_, registry_);
     }
   }
   // Those still under way use our table.

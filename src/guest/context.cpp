@@ -124,8 +124,8 @@ Result<std::shared_ptr<ContextRun>> Context::find_run(const std::string& run) co
   return run_;
 }
 
-bool Context::interrupt() {
-  if (!busy()) return false;
+bool Context::interrupt(const std::string& run) {
+  if (!busy() || (!run.empty() && run != run_->id())) return false;
   if (!sent_)
     finish_run("interrupted");
   else if (begun_)

@@ -51,8 +51,8 @@ class Context final : private KernelSink {
   Result<std::shared_ptr<ContextRun>> run(std::string code,
                                           std::optional<std::chrono::milliseconds> timeout);
   Result<std::shared_ptr<ContextRun>> find_run(const std::string& run) const;
-  // False: nothing was running.
-  bool interrupt();
+  // False: nothing was running, or, if a run is named, not that one.
+  bool interrupt(const std::string& run = "");
   Result<> restart(Started started);
   // Before it is deleted: whoever waits for it is answered.
   void end();

@@ -88,6 +88,8 @@ Handler ContextService::one(const Request& request, const std::shared_ptr<Exchan
     return nullptr;
   }
   if (path.size() == 3 && request.method == "POST") return act(path[2], exchange, context);
+  if (path.size() == 5 && path[2] == "runs" && path[4] == "interrupt" && request.method == "POST")
+    return interrupt(exchange, context->id(), path[3]);
   if (path.size() == 5 && path[2] == "runs" && path[4] == "output" && request.method == "GET") {
     auto run = context->find_run(path[3]);
     if (!run) return answer_error(*exchange, run.error());
@@ -107,13 +109,7 @@ Handler ContextService::act(const std::string& what, const std::shared_ptr<Excha
   // The body may come late, and the context may be deleted before it: only its id is kept.
   const std::string id = context->id();
   if (what == "run") return run(exchange, id);
-  if (what == "interrupt") {
-    return json_call(exchange, [this, exchange, id](const json::object&) {
-      const auto found = table_.find(id);
-      if (!found) return exchange->error(found.error());
-      exchange->json(200, {{"interrupted", (*found)->interrupt()}});
-    });
-  }
+  if (what == "interrupt") return interrupt(exchange, id, "");
   if (what == "restart") {
     return json_call(exchange, [this, exchange, id](const json::object&) {
       const auto found = table_.find(id);
@@ -127,6 +123,15 @@ Handler ContextService::act(const std::string& what, const std::shared_ptr<Excha
     });
   }
   return answer_error(*exchange, {Code::not_found, "no such operation", {}});
+}
+
+Handler ContextService::interrupt(const std::shared_ptr<Exchange>& exchange, const std::string& id,
+                                  const std::string& run) {
+  return json_call(exchange, [this, exchange, id, run](const json::object&) {
+    const auto found = table_.find(id);
+    if (!found) return exchange->error(found.error());
+    exchange->json(200, {{"interrupted", (*found)->interrupt(run)}});
+  });
 }
 
 Handler ContextService::run(const std::shared_ptr<Exchange>& exchange, const std::string& id) {

@@ -21,6 +21,9 @@ class ContextService final : public Service {
                                      const std::shared_ptr<Context>& context);
   std::unique_ptr<StreamHandler> run(const std::shared_ptr<Exchange>& exchange,
                                      const std::string& id);
+  // Whatever runs, unless a run is named.
+  std::unique_ptr<StreamHandler> interrupt(const std::shared_ptr<Exchange>& exchange,
+                                           const std::string& id, const std::string& run);
   void list(Exchange& exchange) const;
 
   ContextTable& table_;

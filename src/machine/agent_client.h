@@ -198,6 +198,9 @@ class AgentClient {
   net::Task<Result<std::unique_ptr<RunStream>>> attach_run(RunPosition position, Deadline deadline);
   // False: nothing was running.
   net::Task<Result<bool>> interrupt_context(const std::string& id, Deadline deadline);
+  // False: that run does not go on; what runs instead is left alone.
+  net::Task<Result<bool>> interrupt_run(const std::string& id, const std::string& run,
+                                        Deadline deadline);
   // Its state is lost, its id stays.
   net::Task<Result<ContextStatus>> restart_context(const std::string& id, Deadline deadline);
   net::Task<Result<>> delete_context(const std::string& id, Deadline deadline);

@@ -148,6 +148,18 @@ net::Task<Result<bool>> AgentClient::interrupt_context(const std::string& id, De
   co_return JsonReader(answer).boolean_or("interrupted", false);
 }
 
+net::Task<Result<bool>> AgentClient::interrupt_run(const std::string& id, const std::string& run,
+                                                   Deadline deadline) {
+  const std::string path = path_of(id, "/runs/" + percent_encode(run, "") + "/interrupt");
+  auto answer = co_await data_call("POST", path, {}, deadline);
+  if (answer) co_return JsonReader(*answer).boolean_or("interrupted", false);
+  if (answer.error().code != Code::not_found) co_return std::unexpected(answer.error());
+  // Older agents cannot be told which run: theirs is asked for first, and may end in between.
+  FB_CO_TRY_ASSIGN(const ContextStatus now, co_await context(id, deadline));
+  if (now.state != "busy" || now.run != run) co_return false;
+  co_return co_await interrupt_context(id, deadline);
+}
+
 net::Task<Result<ContextStatus>> AgentClient::restart_context(const std::string& id,
                                                               Deadline deadline) {
   FB_CO_TRY_ASSIGN(json::object answer,

@@ -28,10 +28,11 @@ struct Inventory {
   std::vector<FoundMachine> machines;  // directories
   std::vector<std::string> cgroups;    // named as their machines
   std::vector<UidLease> uids;
-  std::vector<FoundProcess> processes;  // that run under a uid of the range
-  std::vector<std::string> mounts;      // below the data directory, in our mount namespace
-  std::vector<std::string> snapshots;   // directories
-  std::vector<FoundHolder> holders;     // of snapshots below the data directory
+  std::vector<FoundProcess> processes;   // that run under a uid of the range
+  std::vector<std::string> mounts;       // below the data directory, in our mount namespace
+  std::vector<std::string> snapshots;    // directories
+  std::vector<FoundHolder> holders;      // of snapshots below the data directory
+  std::vector<std::string> old_kernels;  // prepared ones of other agents than builds use now
 };
 
 // Processes whose real uid is in the range; zombies run nothing and do not count.

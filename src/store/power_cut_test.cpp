@@ -29,6 +29,7 @@ struct World {
   std::vector<core::Microvm> microvms;
   std::vector<core::Event> events;
   std::vector<std::pair<core::MicrovmId, core::Meter>> meters;
+  std::vector<UsageDay> days;
   std::uint64_t last_event = 0;
   friend bool operator==(const World&, const World&) = default;
 };
@@ -48,6 +49,7 @@ World look(Store& store) {
   }
   for (const auto& tenant : world.tenants) {
     append(world.keys, store.list_keys(tenant.id));
+    append(world.days, store.usage_days(tenant.id, core::Time{}));
     append(world.events, store.events(tenant.id, std::nullopt, 0, 10'000));
     auto images = store.list_images(tenant.id, "", {.size = 1000});
     auto microvms = store.list_microvms(tenant.id, {}, {.size = 1000});
@@ -124,6 +126,8 @@ std::vector<Step> workload() {
       move(3, b.id, terminating),
       move(3, b.id, terminated),
       [=](Store& s) { return s.forget_terminated(at(6)).value_or(0) == 2; },
+      [=](Store& s) { return s.roll_up_usage(at(6), 100).value_or(0) == 2; },
+      [=](Store& s) { return s.forget_events(at(2)).value_or(0) > 0; },
       [=](Store& s) { return s.create_version(sample_version(image, 2)).has_value(); },
       [=](Store& s) { return s.remove_tenant(b.id).has_value(); },
       [=](Store& s) { return s.remove_image(image).has_value(); },

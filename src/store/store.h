@@ -62,6 +62,14 @@ struct UsageRow {
   core::Meter meter;
 };
 
+// What a tenant's microVMs used that were metered last on that day and are no longer told apart.
+struct UsageDay {
+  core::Time day{};  // its beginning, UTC
+  std::uint64_t microvms = 0;
+  core::Usage total;
+  friend bool operator==(const UsageDay&, const UsageDay&) = default;
+};
+
 class Store {
  public:
   virtual ~Store() = default;
@@ -157,6 +165,8 @@ class Store {
                                                     const PageRequest& page) = 0;
   // Every microVM that is not TERMINATED, of every tenant: for reconciling after a start.
   virtual Result<std::vector<core::Microvm>> live_microvms() = 0;
+  // Of every tenant, also TERMINATED ones: whose files may be there.
+  virtual Result<std::vector<core::MicrovmId>> microvm_ids() = 0;
   // conflict: changed meanwhile, or not in core's table. Returns it as it is now.
   virtual Result<core::Microvm> change(const MicrovmChange& change) = 0;
   // Everything written until now has reached the disk.
@@ -182,13 +192,22 @@ class Store {
                                                   std::optional<core::MicrovmId> microvm,
                                                   std::uint64_t after, std::uint32_t limit) = 0;
   virtual Result<std::uint64_t> last_event() = 0;
+  // Forgets events older than that, also of microVMs that live. How many.
+  virtual Result<std::uint64_t> forget_events(core::Time before) = 0;
   virtual Result<std::optional<core::Meter>> meter(const core::MicrovmId& id) = 0;
   // Replaces the meters, in one transaction; those of tenants that are gone are left out.
   virtual Result<> save_meters(const std::vector<UsageRow>& rows) = 0;
   // Of microVMs active (metered) at or after `since`, what each used in its whole life: those
-  // metered last first, and in all.
+  // metered last first.
   virtual Result<std::vector<UsageRow>> usage(const core::TenantId& tenant, core::Time since,
                                               std::uint32_t limit) = 0;
+  // Adds what microVMs used that have ended and were metered last before that to the days of their
+  // tenants, and forgets what each used. At most so many; how many.
+  virtual Result<std::uint64_t> roll_up_usage(core::Time before, std::uint32_t most) = 0;
+  // The newest first; also the day in which `since` lies.
+  virtual Result<std::vector<UsageDay>> usage_days(const core::TenantId& tenant,
+                                                   core::Time since) = 0;
+  // With the days.
   virtual Result<core::Usage> usage_total(const core::TenantId& tenant, core::Time since) = 0;
 };
 

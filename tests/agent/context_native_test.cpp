@@ -277,6 +277,20 @@ TEST_F(ContextNative, OutputOfChildrenAndOfCIsCapturedAndStreams) {
   EXPECT_EQ(finish(stream).status(), "interrupted");
 }
 
+TEST_F(ContextNative, AnInterruptOfARunThatHasEndedLeavesTheNextOneAlone) {
+  const std::string id = create("python");
+  const auto hits = [&](const std::string& run) {
+    const std::string path = "/contexts/" + id + "/runs/" + run + "/interrupt";
+    return data_->call("POST", path).json().at("interrupted").as_bool();
+  };
+  run(id, "1");
+  const auto stream = start(id, "import time\nprint('second')\ntime.sleep(60)");
+  ASSERT_TRUE(until_body(stream, "second\n"));
+  for (const char* other : {"1", "3", "x"}) EXPECT_FALSE(hits(other)) << other;
+  EXPECT_TRUE(hits("2"));
+  EXPECT_EQ(finish(stream).status(), "interrupted");
+}
+
 TEST_F(ContextNative, InterruptTimeoutRestart) {
   const std::string id = create("python");
   run(id, "x = 1\nimport time");

@@ -1,4 +1,6 @@
 // What holds for all calls of the native API: what they take, who may make them, what they tell.
+#include <functional>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -56,10 +58,60 @@ TEST_F(Api, EveryCallRefusesQueryValuesItDoesNotKnow) {
   EXPECT_EQ(server->call("GET", "/v1/microvms?status=RUNNING").status, 400);
 }
 
+std::string first_type(const json::object& schema) {
+  const json::value& type = schema.at("type");
+  return std::string(type.is_array() ? type.at(0).as_string() : type.as_string());
+}
+
+// The least that a schema takes: members that are required.
+json::object least_object(const json::object& schema);
+
+json::value least(const std::string& name, const json::object& schema) {
+  static const std::map<std::string, json::value> kMeanSomething{
+      {"Effect", "Allow"}, {"Action", "*"}, {"action", "allow"}};
+  if (const auto at = kMeanSomething.find(name); at != kMeanSomething.end()) return at->second;
+  const std::string type = first_type(schema);
+  if (type == "object") return least_object(schema);
+  if (type == "array") return json::array{least("", schema.at("items").as_object())};
+  return type == "string" ? json::value("x") : json::value(1);
+}
+
+json::object least_object(const json::object& schema) {
+  json::object body;
+  const json::value* required = schema.if_contains("required");
+  if (required == nullptr) return body;
+  for (const json::value& name : required->as_array()) {
+    const std::string member(name.as_string());
+    body[member] = least(member, schema.at("properties").at(member).as_object());
+  }
+  return body;
+}
+
+// Each object that a body may hold, with what makes a body of it.
+using Wrap = std::function<json::object(json::object)>;
+using Visit = std::function<void(const json::object& schema, const Wrap& wrap)>;
+
+void each_object(const json::object& schema, const Wrap& wrap, const Visit& visit) {
+  if (!schema.contains("properties")) return;
+  visit(schema, wrap);
+  for (const auto& member : schema.at("properties").as_object()) {
+    const json::object& inner = member.value().as_object();
+    const std::string name(member.key());
+    const bool array = first_type(inner) == "array";
+    if (array && !inner.contains("items")) continue;
+    const Wrap outer = [&](json::object object) {
+      json::object body = least_object(schema);
+      body[name] = array ? json::value(json::array{std::move(object)}) : std::move(object);
+      return wrap(std::move(body));
+    };
+    each_object(array ? inner.at("items").as_object() : inner, outer, visit);
+  }
+}
+
 TEST_F(Api, TheDocumentNamesTheMembersThatHandlersTake) {
   const std::string tenant = server->call("GET", "/v1/tenant").text_of("accountId");
   const Answer document = server->call("GET", "/v1/openapi.json");
-  std::size_t bodies = 0;
+  std::size_t objects = 0;
   for (const auto& path : document.object().at("paths").as_object()) {
     for (const auto& operation : path.value().as_object()) {
       const json::value* body = operation.value().as_object().if_contains("requestBody");
@@ -67,21 +119,28 @@ TEST_F(Api, TheDocumentNamesTheMembersThatHandlersTake) {
       const json::value* content = body->at("content").as_object().if_contains("application/json");
       if (content == nullptr) continue;
       const std::string method = upper(std::string(operation.key()));
-      const Answer refused = server->call(method, fill(std::string(path.key()), tenant),
-                                          json::object{{"nonsense", 1}});
-      EXPECT_EQ(refused.status, 400) << method << " " << path.key() << refused.text;
-      const std::string message = refused.text_of("message");
-      const std::string_view before = message.contains("; use ") ? "; use " : "known are ";
-      const auto at = message.find(before);
-      ASSERT_NE(at, std::string::npos) << method << " " << path.key() << ": " << message;
-      std::set<std::string> declared;
-      for (const auto& member : content->at("schema").at("properties").as_object())
-        declared.emplace(member.key());
-      EXPECT_EQ(words(message.substr(at + before.size())), declared) << method << " " << path.key();
-      ++bodies;
+      const auto check = [&](const json::object& schema, const Wrap& wrap) {
+        const json::object sent = wrap(json::object{{"nonsense", 1}});
+        SCOPED_TRACE(method + " " + std::string(path.key()) + " " + json::serialize(sent));
+        const Answer refused = server->call(method, fill(std::string(path.key()), tenant), sent);
+        EXPECT_EQ(refused.status, 400) << refused.text;
+        const std::string message = refused.text_of("message");
+        EXPECT_THAT(message, HasSubstr("nonsense'"));
+        const std::string_view before = message.contains("; use ") ? "; use " : "known are ";
+        const auto at = message.find(before);
+        ASSERT_NE(at, std::string::npos) << message;
+        std::set<std::string> declared;
+        for (const auto& member : schema.at("properties").as_object())
+          declared.emplace(member.key());
+        EXPECT_EQ(words(message.substr(at + before.size())), declared);
+        EXPECT_EQ(schema.at("additionalProperties"), json::value(false));
+        ++objects;
+      };
+      each_object(
+          content->at("schema").as_object(), [](json::object whole) { return whole; }, check);
     }
   }
-  EXPECT_GT(bodies, 15U);
+  EXPECT_GT(objects, 35U);
 }
 
 TEST_F(Api, AdministratorsSeeAndRevokeKeysOfOthers) {

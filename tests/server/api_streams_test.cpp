@@ -78,6 +78,31 @@ TEST_F(Api, ASecondRunDoesNotDisturbTheFirst) {
   server->call("DELETE", path(id));
 }
 
+TEST_F(Api, AnInterruptCanNameItsRun) {
+  const std::string id = run();
+  const std::string context = path(id, "/contexts/default");
+  const Answer first = server->call("POST", context + "/run", code("1", false));
+  const std::string run = first.text_of("run");
+  ASSERT_NE(run, "") << first.text;
+  const auto interrupt = [&](const std::string& name) {
+    return server->call("POST", context + "/interrupt", json::object{{"run", name}});
+  };
+  Answer second;
+  std::thread client([&] {
+    second = server->call("POST", context + "/run", code("import time; time.sleep(3600)", true));
+  });
+  const Answer busy = server->wait_for(context, "state", "busy");
+  EXPECT_EQ(interrupt(run).text, "{\"interrupted\":false}\n") << "it has ended";
+  EXPECT_EQ(server->call("GET", context).text_of("state"), "busy");
+  EXPECT_EQ(interrupt(busy.text_of("run")).text, "{\"interrupted\":true}\n");
+  client.join();
+  EXPECT_THAT(second.text, ::testing::StartsWith("{\"type\":\"started\",\"run\":\"" +
+                                                 busy.text_of("run") + "\"}\n"));
+  EXPECT_THAT(second.text, HasSubstr("\"status\":\"interrupted\""));
+  EXPECT_EQ(server->call("POST", context + "/interrupt", json::object{{"runs", "1"}}).status, 400);
+  server->call("DELETE", path(id));
+}
+
 TEST_F(Api, CodeDoesNotRunOnForNobody) {
   const std::string id = run();
   const std::string context = path(id, "/contexts/default");

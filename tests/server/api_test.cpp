@@ -270,6 +270,7 @@ TEST_F(Api, EventsAndUsageTellWhatHappened) {
     EXPECT_GT(item.at("snapshotWrittenBytes").to_number<double>(), 0);
   }
   EXPECT_TRUE(found) << usage.text;
+  EXPECT_TRUE(usage.object().at("days").as_array().empty()) << "it ended just now: " << usage.text;
 }
 
 TEST_F(Api, MetricsHealthAndDocument) {

@@ -140,6 +140,20 @@ TEST_F(Cli, CodeKeepsStateAndShowsErrors) {
   EXPECT_THAT(error.err, HasSubstr("ValueError: bad"));
 }
 
+TEST_F(Cli, CtrlCInterruptsTheCodeAndItsLastWordsArrive) {
+  const std::string printed = server->data_dir() + "/interrupted";
+  const std::string code = "import time\nb = 7\nprint('begun')\ntime.sleep(3600)";
+  const std::string command = ServerProcess::program() + " --data-dir " + server->data_dir() +
+                              " code " + id + " -c \"$CODE\" >" + printed + " & ";
+  const auto done =
+      server->run({"/bin/bash", "-c",
+                   "set -m; CODE=\"" + code + "\"; " + command + "until grep -q begun " + printed +
+                       "; do sleep 0.1; done; kill -INT $!; wait $!"});
+  EXPECT_EQ(done.status, 130) << done.err;
+  EXPECT_THAT(done.err, HasSubstr("KeyboardInterrupt"));
+  EXPECT_EQ(server->cli({"code", id, "-c", "b"}).out, "7\n");
+}
+
 TEST_F(Cli, CopiesBothWays) {
   const std::string here = server->data_dir() + "/cp";
   fs::create_directories(here + "/dir/sub");
@@ -165,6 +179,11 @@ TEST_F(Cli, ListsAndJson) {
   ASSERT_TRUE(list);
   EXPECT_TRUE(list->is_array());
   EXPECT_THAT(server->cli({"image", "ls"}).out, HasSubstr("python"));
+  EXPECT_THAT(server->cli({"image", "cache"}).out,
+              ::testing::AllOf(::testing::StartsWith("KEPT"), HasSubstr("\nlayers ")));
+  EXPECT_TRUE(json::parse(server->cli({"image", "cache", "--json"}).out)
+                  .as_object()
+                  .contains("layerBytes"));
   EXPECT_EQ(server->cli({"check"}).out, "0 leaks\n");
   EXPECT_THAT(server->cli({"usage"}).out, HasSubstr("total"));
 }

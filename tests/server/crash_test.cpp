@@ -119,6 +119,46 @@ TEST_F(Crash, AfterTheHostCameBackTheSuspendedResumeAndTheOthersSayWhyNot) {
   expect_clean();
 }
 
+// Through the server, and without one.
+TEST(CheckRepairs, LogsKernelsAndImagesThatLostTheirSnapshot) {
+  ServerProcess server;
+  server.set_options({"--python-image=0", "--networks=0", "--pool-least=0"});
+  ASSERT_TRUE(server.start()) << server.log();
+  for (const bool alone : {false, true}) {
+    SCOPED_TRACE(alone);
+    const std::string version = alone ? "2.0" : "1.0";
+    const Answer built = server.call("POST", "/v1/images", json::object{{"name", "own"}});
+    ASSERT_EQ(built.status, 201) << built.text;
+    const auto snapshots = sys::list_dir(server.data_dir() + "/snapshots");
+    ASSERT_TRUE(snapshots && snapshots->size() == 1);
+    if (alone) ASSERT_EQ(server.stop(), 0);
+    EXPECT_EQ(server.cli({"check"}).out, "0 leaks\n");
+
+    ASSERT_TRUE(sys::remove_tree(server.data_dir() + "/snapshots/" + snapshots->front()));
+    for (const char* stray : {"/builds/build-stray", "/logs/microvm-stray"}) {
+      ASSERT_TRUE(sys::mkdirs(server.data_dir() + "/logs", 0700));
+      ASSERT_TRUE(sys::swap_file(server.data_dir() + stray, "x"));
+    }
+    ASSERT_TRUE(sys::mkdirs(server.data_dir() + "/kernels/512-1-0123456789abcdef", 0700));
+    const auto leaks = server.cli({"check"});
+    EXPECT_EQ(leaks.status, 1);
+    for (const char* line :
+         {"log builds/build-stray belongs to no build", "log logs/microvm-stray belongs to no",
+          "kernel 512-1-0123456789abcdef was prepared", " has lost its snapshot"})
+      EXPECT_THAT(leaks.out, ::testing::HasSubstr(line));
+    const auto repaired = server.cli({"check", "--repair"});
+    EXPECT_EQ(repaired.status, 0) << repaired.out;
+    EXPECT_EQ(server.cli({"check"}).out, "0 leaks\n");
+    if (alone) ASSERT_TRUE(server.start()) << server.log();
+
+    const Answer lost = server.call("GET", "/v1/images/own/versions/" + version);
+    EXPECT_EQ(lost.text_of("state"), "FAILED") << lost.text;
+    EXPECT_THAT(lost.text_of("stateReason"), ::testing::HasSubstr("build it again"));
+    const Answer refused = server.call("POST", "/v1/microvms", json::object{{"image", "own"}});
+    EXPECT_THAT(refused.text, ::testing::HasSubstr("has no version that can run"));
+  }
+}
+
 TEST_F(Crash, CheckLooksAloneWhenNoServerRuns) {
   const std::string id = run();
   server->call("POST", path(id, "/suspend"));

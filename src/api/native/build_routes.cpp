@@ -93,7 +93,8 @@ Result<control::BuildRequest> read_request(const Call& call) {
     }
   }
   if (call.target.has_query("hooks")) {
-    FB_TRY_ASSIGN(request.hooks, core::hooks_from_json(call.query("hooks")));
+    FB_TRY_ASSIGN(const json::object hooks, parse_json_object(call.query("hooks")));
+    FB_TRY_ASSIGN(request.hooks, parse_hooks(hooks));
   }
   FB_TRY(read_ready(call.query("ready"), request));
   FB_TRY(read_secrets(call.exchange.request().headers, request));

@@ -39,6 +39,10 @@ std::string_view type_of(wire::FrameType type) {
   }
 }
 
+std::string started_line(const machine::RunStream& stream) {
+  return json::serialize(json::object{{"type", "started"}, {"run", stream.position().run}}) + "\n";
+}
+
 // One frame as lines of JSON. Objects come from a hostile guest: they are read and written again.
 Result<> add_lines(OutputLines& lines, const wire::Frame& frame, std::string& text) {
   const std::string_view type = type_of(frame.type);
@@ -86,10 +90,15 @@ net::Task<Result<>> run_lines(Call& call, const control::Lease& held, const Code
   FB_CO_TRY_ASSIGN(
       const auto stream,
       co_await held.agent().run_context(context, request.code, request.timeout_ms, call.deadline));
+  // The first frame comes with the answer and names the run.
+  FB_CO_TRY(co_await stream->next(call.deadline));
   bool done = false;
-  auto result = co_await unless_gone(call.exchange, read_run(held, *stream, sink, done));
-  if (!result && !done)
-    (void)co_await held.agent().interrupt_context(context, Deadline::in(std::chrono::seconds(10)));
+  auto result = co_await sink(started_line(*stream));
+  if (result) result = co_await unless_gone(call.exchange, read_run(held, *stream, sink, done));
+  if (!result && !done) {
+    (void)co_await held.agent().interrupt_run(context, stream->position().run,
+                                              Deadline::in(std::chrono::seconds(10)));
+  }
   co_return result;
 }
 
@@ -113,7 +122,7 @@ net::Task<Result<>> stream_run(Call& call, const control::Lease& held, const Cod
   co_return co_await call.exchange.finish(deadline);
 }
 
-// Everything in one answer: {stdout, stderr, results, error?, status, ...}.
+// Everything in one answer: {run, stdout, stderr, results, error?, status, ...}.
 net::Task<Result<>> collect_run(Call& call, const control::Lease& held,
                                 const CodeRequest& request) {
   std::string all;
@@ -143,6 +152,8 @@ net::Task<Result<>> collect_run(Call& call, const control::Lease& held,
       results.push_back(std::move(object));
     } else if (type == "error") {
       answer["error"] = std::move(object);
+    } else if (type == "started") {
+      answer["run"] = object.at("run");
     } else if (type == "done") {
       for (auto& member : object) answer[member.key()] = std::move(member.value());
     }
@@ -151,6 +162,23 @@ net::Task<Result<>> collect_run(Call& call, const control::Lease& held,
   answer["stderr"] = err;
   answer["results"] = std::move(results);
   co_return co_await call.reply_json(200, answer);
+}
+
+net::Task<Result<>> interrupt(control::Supervisor& supervisor, Call& call) {
+  FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
+  FB_CO_TRY(check_known(body, {"run"}));
+  JsonReader reader(body);
+  const std::string run = reader.string_or("run", "");
+  FB_CO_TRY(reader.result());
+  FB_CO_TRY_ASSIGN(control::Lease held, co_await lease(supervisor, call));
+  const std::string& context = call.param("context");
+  bool hit = false;
+  if (run.empty()) {
+    FB_CO_TRY_ASSIGN(hit, co_await held.agent().interrupt_context(context, call.deadline));
+  } else {
+    FB_CO_TRY_ASSIGN(hit, co_await held.agent().interrupt_run(context, run, call.deadline));
+  }
+  co_return co_await call.reply_json(200, json::object{{"interrupted", hit}});
 }
 
 net::Task<Result<>> run(control::Supervisor& supervisor, Call& call) {
@@ -183,9 +211,9 @@ void NativeApi::add_context_routes() {
   router_.add({"POST", "/v1/microvms/{id}/contexts/{context}/run",
                "Run code in it: {code, timeoutMs, stream}; variables stay for the next run", false,
                [&s](Call& call) { return run(s, call); }});
-  router_.add(
-      {"POST", "/v1/microvms/{id}/contexts/{context}/interrupt", "Interrupt what runs", false,
-       [&s](Call& call) { return pass_on(s, call, "POST", context_path(call) + "/interrupt"); }});
+  router_.add({"POST", "/v1/microvms/{id}/contexts/{context}/interrupt",
+               "Interrupt what runs: {run} only that run; {interrupted: false} when it does not",
+               false, [&s](Call& call) { return interrupt(s, call); }});
   router_.add(
       {"POST", "/v1/microvms/{id}/contexts/{context}/restart", "Start it afresh, same id", false,
        [&s](Call& call) { return pass_on(s, call, "POST", context_path(call) + "/restart"); }});

@@ -2,23 +2,91 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace firebreak::api {
 namespace {
 
 constexpr std::string_view kFlag = "1 or true";
 
+Field strings(std::string_view name, std::string_view about, bool required = false) {
+  return {name, "array", about, required, false, "string"};
+}
+
+// Names and values that the caller makes up.
+Field texts(std::string_view name, std::string_view about) {
+  return {name, "object", about, false, false, "string"};
+}
+
+Field object(std::string_view name, std::string_view about, std::vector<Field> members,
+             bool required = false) {
+  return {name, "object", about, required, false, {}, std::move(members)};
+}
+
+const std::vector<Field> kIdle{
+    {"maxIdleSeconds", "integer", "at most 604800; then it is suspended", true},
+    {"suspendedSeconds", "integer", "at most 604800; then it is ended; default 86400"},
+    {"autoResume", "boolean", "a call wakes it; default true"},
+    {"rule", "string", "work (default) or traffic: what keeps it awake"}};
+
+const std::vector<Field> kHook{{"enabled", "boolean", "default false"},
+                               {"timeout", "integer", "seconds; 0: the hook's default"}};
+const std::vector<Field> kHooks{{"port", "integer", "where the application answers hooks"},
+                                object("ready", "may the snapshot be taken", kHook),
+                                object("validate", "is a first clone fit", kHook),
+                                object("run", "after a launch", kHook),
+                                object("resume", "after a resume", kHook),
+                                object("suspend", "before a suspend", kHook),
+                                object("terminate", "before the end", kHook)};
+
+const std::vector<Field> kApp{strings("argv", "program and arguments", true),
+                              texts("env", "environment, added to the image's"),
+                              {"cwd", "string", "directory; default /"},
+                              {"user", "string", "name, uid, or uid:gid; default root"},
+                              {"pid1", "boolean", "it is PID 1 of its microVM; default true"}};
+
+const std::vector<Field> kLimits{{"microvms", "integer", "live ones"},
+                                 {"memoryMib", "integer", "of live microVMs together"},
+                                 {"images", "integer", "how many"},
+                                 {"versionsPerImage", "integer", "how many"},
+                                 {"launchesPerSecond", "integer", "how many"}};
+
+const std::vector<Field> kEgressRule{
+    {"action", "string", "allow or deny", true},
+    {"any", "boolean", "true: everything; this, cidr or domain"},
+    {"cidr", "string", "addresses, as 10.0.0.0/8"},
+    {"domain", "string", "a name, or *.NAME"},
+    {"protocol", "string", "any, tcp, udp or icmp"},
+    {"ports", "array", "numbers, and ranges as \"8000-8100\"", false, false, "integer|string"}};
+
+Field patterns(std::string_view name, std::string_view about, bool required = false) {
+  return {name, "string|array", about, required, false, "string"};
+}
+const std::vector<Field> kPrefix{patterns("s3:prefix", "what is listed begins with one of these")};
+const std::vector<Field> kStatement{{"Sid", "string", "a name for people"},
+                                    {"Effect", "string", "Allow or Deny", true},
+                                    patterns("Action", "as s3:GetObject, lambda:* or *", true),
+                                    patterns("Resource", "ARNs, with * and ?", true),
+                                    object("Condition", "one of these",
+                                           {object("StringLike", "with * and ?", kPrefix),
+                                            object("StringEquals", "exactly", kPrefix)})};
+const std::vector<Field> kRolePolicy{
+    {"Version", "string", "2012-10-17"},
+    {"Statement", "array|object", "at most 50", true, false, {}, kStatement}};
+
 const std::vector<Field> kExecBody{
-    {"argv", "array", "program and arguments; this or shell"},
+    strings("argv", "program and arguments; this or shell"),
     {"shell", "string", "a line for /bin/sh; this or argv"},
-    {"env", "object", "environment, added to the image's"},
+    texts("env", "environment, added to the image's"),
     {"cwd", "string", "directory; default: the image's"},
     {"user", "string", "name, uid, or uid:gid; default: the image's"},
     {"stdin", "string", "its whole input"},
     {"stdinBase64", "string", "its whole input, if it is not text"},
     {"timeoutMs", "integer", "then everything it started is killed"},
     {"stream", "boolean", "of /exec: lines of JSON as it goes"},
-    {"pty", "object", "{cols: 80, rows: 24}: runs in a terminal"},
+    object("pty", "runs in a terminal",
+           {{"cols", "integer", "width in characters; default 80"},
+            {"rows", "integer", "height; default 24"}}),
     {"openStdin", "boolean", "of /execs: its input stays open for .../stdin"}};
 
 const Field kPath{"path", "string", "inside the guest's root", true};
@@ -30,10 +98,10 @@ const std::vector<CallFields> kCalls{
      {{"wait", "string", "0: answer at once, as PENDING"}},
      {{"image", "string", "name, NAME:VERSION or id", true},
       {"version", "string", "like 1.0; default: the newest that is active"},
-      {"idle", "object", "{maxIdleSeconds, suspendedSeconds, autoResume, rule}"},
+      {"idle", "object|null", "null: no idle policy", false, false, {}, kIdle},
       {"maxDurationSeconds", "integer", "1 to 31622400, running and suspended together"},
       {"payload", "string", "text for the run hook, at most 4096 bytes"},
-      {"tags", "object", "at most 50"},
+      texts("tags", "at most 50"),
       {"clientToken", "string", "the same token and body give the same microVM for a day"},
       {"egress", "string", "name of an egress policy"},
       {"role", "string", "name of a role"}}},
@@ -46,7 +114,7 @@ const std::vector<CallFields> kCalls{
      {}},
     {"PATCH /v1/microvms/{id}",
      {},
-     {{"idle", "object|null", "null: no idle policy"},
+     {{"idle", "object|null", "null: no idle policy", false, false, {}, kIdle},
       {"maxDurationSeconds", "integer|null", "null: no limit"},
       {"egress", "string", "name of an egress policy"}}},
     {"POST /v1/microvms/{id}/fork", {}, {{"count", "integer", "1 to 64"}}},
@@ -105,7 +173,7 @@ const std::vector<CallFields> kCalls{
      {},
      {{"language", "string", "python, bash or node", true},
       {"cwd", "string", "directory"},
-      {"env", "object", "environment, added to the image's"},
+      texts("env", "environment, added to the image's"),
       {"user", "string", "name, uid, or uid:gid"},
       {"id", "string", "default: one is made up"}}},
     {"POST /v1/microvms/{id}/contexts/{context}/run",
@@ -113,6 +181,9 @@ const std::vector<CallFields> kCalls{
      {{"code", "string", "what is run", true},
       {"timeoutMs", "integer", "then it is interrupted"},
       {"stream", "boolean", "lines of JSON as it goes"}}},
+    {"POST /v1/microvms/{id}/contexts/{context}/interrupt",
+     {},
+     {{"run", "string", "only this run, as `started` names it; default: what runs"}}},
     // ---- terminals and tunnels
     {"GET /v1/microvms/{id}/pty",
      {{"cols", "integer", "width in characters; default 80"},
@@ -137,10 +208,10 @@ const std::vector<CallFields> kCalls{
      {},
      {{"name", "string", "letters, digits, - and _", true},
       {"memoryMib", "integer", "512, 1024, 2048, 4096 or 8192"},
-      {"app", "object", "{argv, env, cwd, user, pid1}: runs when the snapshot is taken"},
-      {"hooks", "object", "{port, ready, run, resume, suspend, terminate}"},
-      {"env", "object", "defaults for everything that is started in it"},
-      {"tags", "object", "names and values"},
+      object("app", "runs when the snapshot is taken", kApp),
+      object("hooks", "calls to the application at steps of its life", kHooks),
+      texts("env", "defaults for everything that is started in it"),
+      texts("tags", "names and values"),
       {"pythonContext", "boolean", "a warm context `default` is part of the snapshot"}}},
     {"POST /v1/images/{image}/builds",
      {{"file", "string", "default Dockerfile"},
@@ -150,7 +221,7 @@ const std::vector<CallFields> kCalls{
       {"memoryMib", "integer", "512, 1024, 2048, 4096 or 8192"},
       {"noCache", "string", kFlag},
       {"ready", "string", "PATH:PORT, such as /health:8080"},
-      {"hooks", "string", "JSON"},
+      {"hooks", "string", "JSON, as hooks of POST /v1/images"},
       {"egress", "string", "policy of its microVMs"},
       {"buildEgress", "string", "policy of the build"},
       {"pythonContext", "string", kFlag}},
@@ -160,14 +231,8 @@ const std::vector<CallFields> kCalls{
     // ---- tenants, keys, policies, roles
     {"POST /v1/tenants",
      {},
-     {{"name", "string", "its name", true}, {"limits", "object", "those that differ"}}},
-    {"PUT /v1/tenants/{tenant}/limits",
-     {},
-     {{"microvms", "integer", "live ones"},
-      {"memoryMib", "integer", "of live microVMs together"},
-      {"images", "integer", "how many"},
-      {"versionsPerImage", "integer", "how many"},
-      {"launchesPerSecond", "integer", "how many"}}},
+     {{"name", "string", "its name", true}, object("limits", "those that differ", kLimits)}},
+    {"PUT /v1/tenants/{tenant}/limits", {}, kLimits},
     {"PUT /v1/tenants/{tenant}/egress",
      {},
      {{"default", "string", "name of a policy"}, {"maximum", "string", "name of a policy"}}},
@@ -181,12 +246,12 @@ const std::vector<CallFields> kCalls{
     {"PUT /v1/egress-policies/{name}",
      {},
      {{"name", "string", "as in the path"},
-      {"rules", "array", "what is allowed and denied"},
+      {"rules", "array", "what is allowed and denied", false, false, {}, kEgressRule},
       {"internet", "boolean", "what no rule names is allowed"},
       {"sniCheck", "boolean", "names in TLS must be those that were looked up"},
       {"maxBytes", "integer", "out and in together; 0: no limit"},
       {"maxConnections", "integer", "at once; 0: no limit"}}},
-    {"PUT /v1/roles/{name}", {}, {{"policy", "object", "an IAM policy document", true}}},
+    {"PUT /v1/roles/{name}", {}, {object("policy", "an IAM policy document", kRolePolicy, true)}},
     // ---- history
     {"GET /v1/events",
      {{"after", "integer", "sequence number; default: from now on"},

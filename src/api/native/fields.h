@@ -14,7 +14,9 @@ struct Field {
   std::string_view type;  // as in JSON Schema; more than one with '|'
   std::string_view about;
   bool required = false;
-  bool many = false;  // a query value that may be repeated
+  bool many = false;             // a query value that may be repeated
+  std::string_view of = {};      // type of an array's elements, or of an object's values
+  std::vector<Field> members{};  // of an object that has just these, or of an array's objects
 };
 
 struct CallFields {

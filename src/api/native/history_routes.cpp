@@ -1,4 +1,6 @@
 // Routes of history: events as they happen, usage, and the leak check.
+#include <fmt/chrono.h>
+
 #include "api/native/microvm_json.h"
 #include "api/native/native_api.h"
 #include "base/text.h"
@@ -56,6 +58,12 @@ net::Task<Result<>> events(control::Supervisor& supervisor, Call& call) {
   co_return co_await call.exchange.finish(deadline);
 }
 
+struct Used {
+  core::Usage total;
+  std::vector<store::UsageRow> rows;
+  std::vector<store::UsageDay> days;
+};
+
 net::Task<Result<>> usage(control::Supervisor& supervisor, Call& call) {
   core::Time since{};
   if (call.target.has_query("since")) {
@@ -64,23 +72,33 @@ net::Task<Result<>> usage(control::Supervisor& supervisor, Call& call) {
     since = core::from_unix_ms(static_cast<std::int64_t>(*ms));
   }
   co_await supervisor.account_now(call.tenant());
-  store::Database& db = supervisor.services().db;
-  FB_CO_TRY_ASSIGN(const core::Usage total, co_await db.run([&](store::Store& store) {
-    return store.usage_total(call.tenant(), since);
+  Used used;
+  // In one turn, so that nothing is rolled up in between.
+  FB_CO_TRY(co_await supervisor.services().db.run([&](store::Store& store) -> Result<> {
+    FB_TRY_ASSIGN(used.total, store.usage_total(call.tenant(), since));
+    FB_TRY_ASSIGN(used.rows, store.usage(call.tenant(), since, kUsageItems + 1));
+    FB_TRY_ASSIGN(used.days, store.usage_days(call.tenant(), since));
+    return {};
   }));
-  FB_CO_TRY_ASSIGN(auto rows, co_await db.run([&](store::Store& store) {
-    return store.usage(call.tenant(), since, kUsageItems + 1);
-  }));
-  const bool more = rows.size() > kUsageItems;
-  if (more) rows.pop_back();
+  const bool more = used.rows.size() > kUsageItems;
+  if (more) used.rows.pop_back();
   json::array items;
-  for (const store::UsageRow& row : rows) {
+  for (const store::UsageRow& row : used.rows) {
     json::object item = to_json(row.meter.total);
     item["microvm"] = row.microvm.str();
     items.push_back(std::move(item));
   }
-  co_return co_await call.reply_json(
-      200, json::object{{"total", to_json(total)}, {"items", std::move(items)}, {"more", more}});
+  json::array days;
+  for (const store::UsageDay& day : used.days) {
+    json::object item = to_json(day.total);
+    item["day"] = fmt::format("{:%F}", day.day);
+    item["microvms"] = day.microvms;
+    days.push_back(std::move(item));
+  }
+  co_return co_await call.reply_json(200, json::object{{"total", to_json(used.total)},
+                                                       {"items", std::move(items)},
+                                                       {"days", std::move(days)},
+                                                       {"more", more}});
 }
 
 }  // namespace

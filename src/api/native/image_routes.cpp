@@ -28,10 +28,6 @@ json::object to_json(const core::Image& image) {
           {"createdAt", core::to_unix_ms(image.created)}};
 }
 
-Result<core::Hooks> parse_hooks(const json::object& object) {
-  return core::hooks_from_json(json::serialize(object));
-}
-
 Result<control::BaseImageRequest> parse_build(const json::object& body) {
   FB_TRY(check_known(body, {"name", "memoryMib", "app", "hooks", "env", "tags", "pythonContext"}));
   JsonReader reader(body);

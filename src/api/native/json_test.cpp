@@ -221,6 +221,17 @@ TEST(IdleJson, HasABoundedRange) {
   EXPECT_TRUE(most->auto_resume);
 }
 
+TEST(HooksJson, AMisspeltHookIsRefusedWithTheNamesThereAre) {
+  const auto hooks = [](const char* text) { return parse_hooks(*parse_json_object(text)); };
+  EXPECT_TRUE(hooks(R"({"port":9000,"run":{"enabled":true,"timeout":3}})"));
+  const auto hook = hooks(R"({"port":9000,"runs":{"enabled":true}})");
+  ASSERT_FALSE(hook);
+  EXPECT_THAT(hook.error().message, AllOf(HasSubstr("'runs'"), HasSubstr("; use port, ready")));
+  const auto member = hooks(R"({"port":9000,"run":{"enable":true}})");
+  ASSERT_FALSE(member);
+  EXPECT_THAT(member.error().message, AllOf(HasSubstr("'enable'"), HasSubstr("enabled")));
+}
+
 // ---- answers
 
 TEST(MicrovmJson, ShowsNoSecretsAndSaysWhatIsAbsent) {

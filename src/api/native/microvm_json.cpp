@@ -98,6 +98,17 @@ Result<core::IdlePolicy> parse_idle(const json::object& object, std::string path
   return policy;
 }
 
+Result<core::Hooks> parse_hooks(const json::object& object) {
+  FB_TRY(
+      check_known(object, {"port", "ready", "validate", "run", "resume", "suspend", "terminate"}));
+  for (const core::Hook hook : core::kHooks) {
+    const json::value* setting = object.if_contains(to_string(hook));
+    if (setting != nullptr && setting->is_object())
+      FB_TRY(check_known(setting->as_object(), {"enabled", "timeout"}));
+  }
+  return core::hooks_from_json(json::serialize(object));
+}
+
 Result<control::LaunchRequest> parse_launch(const json::object& body) {
   FB_TRY(check_known(body, {"image", "version", "idle", "maxDurationSeconds", "payload", "tags",
                             "clientToken", "egress", "role"}));

@@ -26,15 +26,34 @@ std::string operation_id(const Route& route) {
   return id;
 }
 
-json::object schema_of(const Field& field) {
+json::object typed(std::string_view names) {
   json::array types;
-  for (const std::string_view type : split(field.type, '|')) types.emplace_back(type);
-  json::object schema{{"type", types.size() == 1 ? types[0] : json::value(types)}};
+  for (const std::string_view type : split(names, '|')) types.emplace_back(type);
+  return {{"type", types.size() == 1 ? types[0] : json::value(types)}};
+}
+
+json::object object_schema(const std::vector<Field>& fields);
+
+// What is in an array or an object, as far as it is known.
+void add_content(const Field& field, json::object& schema) {
+  const bool array = field.type.find("array") != std::string_view::npos;
+  if (!field.of.empty()) schema[array ? "items" : "additionalProperties"] = typed(field.of);
+  if (field.members.empty()) return;
+  json::object inner = object_schema(field.members);
+  if (array) schema["items"] = inner;
+  if (field.type.find("object") == std::string_view::npos) return;
+  inner.erase("type");
+  for (auto& member : inner) schema[member.key()] = std::move(member.value());
+}
+
+json::object schema_of(const Field& field) {
+  json::object schema = typed(field.type);
+  add_content(field, schema);
   if (field.many) schema = {{"type", "array"}, {"items", std::move(schema)}};
   return schema;
 }
 
-json::object body_schema(const std::vector<Field>& fields) {
+json::object object_schema(const std::vector<Field>& fields) {
   json::object properties;
   json::array required;
   for (const Field& field : fields) {
@@ -88,7 +107,7 @@ json::object operation(const Route& route) {
     out["requestBody"] = {{"content", {{"application/octet-stream", {{"schema", schema}}}}}};
   } else if (!fields.body.empty()) {
     out["requestBody"] = {
-        {"content", {{"application/json", {{"schema", body_schema(fields.body)}}}}}};
+        {"content", {{"application/json", {{"schema", object_schema(fields.body)}}}}}};
   }
   if (route.admin) out["description"] = "Needs an administrator's key.";
   return out;

@@ -1,6 +1,7 @@
 // Routes of tenants, keys and limits.
 #include "api/native/microvm_json.h"
 #include "api/native/native_api.h"
+#include "control/retention.h"
 
 namespace firebreak::api {
 namespace {
@@ -109,6 +110,8 @@ void NativeApi::add_tenant_routes() {
                    co_return fail(Code::conflict, "a tenant cannot remove itself");
                  FB_CO_TRY(co_await keys.remove_tenant(id));
                  FB_CO_TRY(co_await builds_.forget(id));
+                 FB_CO_TRY(co_await control::forget_app_logs(supervisor_.services(),
+                                                             supervisor_.registry()));
                  co_return co_await call.reply_json(200, json::object{});
                }});
   router_.add({"PUT", "/v1/tenants/{tenant}/limits", "Set limits of a tenant; those not named stay",

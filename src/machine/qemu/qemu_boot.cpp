@@ -103,15 +103,18 @@ net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::start_prepared(const
   co_return machine;
 }
 
+Result<std::string> QemuEngine::kernel_suffix() const {
+  FB_TRY_ASSIGN(const std::string initramfs, sha256_file(host_.config().initramfs));
+  return "-" + initramfs.substr(0, 16);
+}
+
 net::Task<Result<std::shared_ptr<QemuSnapshot>>> QemuEngine::prepared_kernel(const BootSpec& spec,
                                                                              Deadline deadline) {
   FB_CO_TRY_ASSIGN(const auto guard, co_await preparing_.lock(deadline));
   const std::string name =
       std::to_string(spec.size.memory_mib) + "-" + std::to_string(spec.size.vcpus);
-  // Another agent is another kernel.
-  FB_CO_TRY_ASSIGN(const std::string initramfs, sha256_file(host_.config().initramfs));
-  const std::string directory =
-      host_.config().data_dir + "/kernels/" + name + "-" + initramfs.substr(0, 16);
+  FB_CO_TRY_ASSIGN(const std::string suffix, kernel_suffix());
+  const std::string directory = host_.config().data_dir + "/kernels/" + name + suffix;
   // Its memory is held by this process alone, as long as machines of builds run on it: nobody needs
   // it after a crash.
   auto load = [&]() -> net::Task<Result<std::shared_ptr<QemuSnapshot>>> {

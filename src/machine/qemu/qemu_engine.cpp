@@ -1,5 +1,8 @@
 #include "machine/qemu/qemu_engine.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -301,6 +304,12 @@ Result<Inventory> QemuEngine::inventory() const {
     return is_fork_base(name) && fork_base_is_used(host_, snapshots + "/" + name).value_or(false);
   });
   found.holders = holders_below(host_.config().data_dir);
+  const auto names = sys::list_dir(host_.config().data_dir + "/kernels");
+  // Without the guest's files it cannot be said which ones builds would use.
+  const auto current = kernel_suffix();
+  if (!names || !current) return found;
+  std::ranges::copy_if(*names, std::back_inserter(found.old_kernels),
+                       [&](const std::string& name) { return !name.ends_with(*current); });
   return found;
 }
 

@@ -70,6 +70,8 @@ class QemuEngine final : public Engine {
   net::Task<Result<std::unique_ptr<QemuMachine>>> start_saved(
       MachineRecord record, std::shared_ptr<QemuSnapshot> snapshot, int saved_fd, Stopwatch& watch,
       Deadline deadline);
+  // How names of prepared kernels end: another agent is another kernel.
+  Result<std::string> kernel_suffix() const;
   // A machine of that size whose kernel runs and has nothing mounted, frozen; made once.
   net::Task<Result<std::shared_ptr<QemuSnapshot>>> prepared_kernel(const BootSpec& spec,
                                                                    Deadline deadline);

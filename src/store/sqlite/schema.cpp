@@ -195,9 +195,29 @@ CREATE TABLE roles (
 ) STRICT, WITHOUT ROWID;
 )sql";
 
+// What microVMs used that ended long ago, by the day they were metered last.
+constexpr std::string_view kUsageDays = R"sql(
+CREATE TABLE usage_days (
+  tenant TEXT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+  day INTEGER NOT NULL,
+  microvms INTEGER NOT NULL,
+  running_ms INTEGER NOT NULL,
+  cpu_usec INTEGER NOT NULL,
+  cpu_over_usec INTEGER NOT NULL,
+  memory_mib_ms INTEGER NOT NULL,
+  suspended_mib_ms INTEGER NOT NULL,
+  snapshot_read_bytes INTEGER NOT NULL,
+  snapshot_written_bytes INTEGER NOT NULL,
+  bytes_in INTEGER NOT NULL,
+  bytes_out INTEGER NOT NULL,
+  PRIMARY KEY (tenant, day)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX events_by_age ON events (at);
+)sql";
+
 constexpr std::array kMigrations{Migration{"first", kFirst}, Migration{"egress", kEgress},
                                  Migration{"access tokens", kAccessTokens},
-                                 Migration{"roles", kRoles}};
+                                 Migration{"roles", kRoles}, Migration{"usage days", kUsageDays}};
 
 constexpr std::string_view kJournal = R"sql(
 CREATE TABLE schema_migrations (

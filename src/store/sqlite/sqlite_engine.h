@@ -82,6 +82,7 @@ class SqliteStore final : public Store {
                                             const MicrovmFilter& filter,
                                             const PageRequest& page) override;
   Result<std::vector<core::Microvm>> live_microvms() override;
+  Result<std::vector<core::MicrovmId>> microvm_ids() override;
   Result<core::Microvm> change(const MicrovmChange& change) override;
   Result<core::TenantUse> tenant_use(const core::TenantId& tenant) override;
   Result<std::uint64_t> forget_terminated(core::Time before) override;
@@ -99,16 +100,20 @@ class SqliteStore final : public Store {
                                           std::optional<core::MicrovmId> microvm,
                                           std::uint64_t after, std::uint32_t limit) override;
   Result<std::uint64_t> last_event() override;
+  Result<std::uint64_t> forget_events(core::Time before) override;
   Result<std::optional<core::Meter>> meter(const core::MicrovmId& id) override;
   Result<> save_meters(const std::vector<UsageRow>& rows) override;
   Result<std::vector<UsageRow>> usage(const core::TenantId& tenant, core::Time since,
                                       std::uint32_t limit) override;
+  Result<std::uint64_t> roll_up_usage(core::Time before, std::uint32_t most) override;
+  Result<std::vector<UsageDay>> usage_days(const core::TenantId& tenant, core::Time since) override;
   Result<core::Usage> usage_total(const core::TenantId& tenant, core::Time since) override;
 
  private:
   // The microVM a client token has made, when it is remembered and was asked for in the same way.
   Result<std::optional<core::Microvm>> made_before(const core::Microvm& asked);
   Result<> save_meter(const UsageRow& row);
+  Result<> add_to_day(const core::TenantId& tenant, const UsageDay& more);
   Result<> append_event(const core::Microvm& microvm, core::MicrovmState from, core::Time at,
                         const std::string& reason);
 

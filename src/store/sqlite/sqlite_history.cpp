@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "store/sqlite/codec.h"
 #include "store/sqlite/sqlite_engine.h"
@@ -19,14 +21,8 @@ Result<core::Event> read_event(Statement& row) {
   return event;
 }
 
-// In the order of the table's columns; a migration only appends some.
-Result<UsageRow> read_usage(Statement& row) {
-  UsageRow out;
-  out.microvm = row.id<core::MicrovmId>();
-  out.tenant = row.id<core::TenantId>();
-  out.meter.until = row.time();
-  out.meter.cpu_counter = row.u64();
-  core::Usage& total = out.meter.total;
+core::Usage read_total(Statement& row) {
+  core::Usage total;
   total.running_ms = row.u64();
   total.cpu_usec = row.u64();
   total.cpu_over_usec = row.u64();
@@ -36,6 +32,25 @@ Result<UsageRow> read_usage(Statement& row) {
   total.snapshot_written_bytes = row.u64();
   total.bytes_in = row.u64();
   total.bytes_out = row.u64();
+  return total;
+}
+
+// In the order of the table's columns; a migration only appends some.
+Result<UsageRow> read_usage(Statement& row) {
+  UsageRow out;
+  out.microvm = row.id<core::MicrovmId>();
+  out.tenant = row.id<core::TenantId>();
+  out.meter.until = row.time();
+  out.meter.cpu_counter = row.u64();
+  out.meter.total = read_total(row);
+  return out;
+}
+
+Result<UsageDay> read_day(Statement& row) {
+  UsageDay out;
+  out.day = row.time();
+  out.microvms = row.u64();
+  out.total = read_total(row);
   return out;
 }
 
@@ -76,6 +91,10 @@ Result<std::uint64_t> SqliteStore::last_event() {
   return static_cast<std::uint64_t>(last);
 }
 
+Result<std::uint64_t> SqliteStore::forget_events(core::Time before) {
+  return db_->run("DELETE FROM events WHERE at < ?", before);
+}
+
 Result<std::optional<core::Meter>> SqliteStore::meter(const core::MicrovmId& id) {
   FB_TRY_ASSIGN(auto row,
                 read_one(db_->query("SELECT * FROM usage WHERE microvm = ?", id), read_usage));
@@ -111,6 +130,61 @@ Result<std::vector<UsageRow>> SqliteStore::usage(const core::TenantId& tenant, c
                   read_usage);
 }
 
+Result<> SqliteStore::add_to_day(const core::TenantId& tenant, const UsageDay& more) {
+  const core::Usage& total = more.total;
+  FB_TRY(db_->run(
+      "INSERT INTO usage_days (tenant, day, microvms, running_ms, cpu_usec, cpu_over_usec, "
+      "memory_mib_ms, suspended_mib_ms, snapshot_read_bytes, snapshot_written_bytes, bytes_in, "
+      "bytes_out) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+      "ON CONFLICT DO UPDATE SET microvms = microvms + excluded.microvms, "
+      "running_ms = running_ms + excluded.running_ms, cpu_usec = cpu_usec + excluded.cpu_usec, "
+      "cpu_over_usec = cpu_over_usec + excluded.cpu_over_usec, "
+      "memory_mib_ms = memory_mib_ms + excluded.memory_mib_ms, "
+      "suspended_mib_ms = suspended_mib_ms + excluded.suspended_mib_ms, "
+      "snapshot_read_bytes = snapshot_read_bytes + excluded.snapshot_read_bytes, "
+      "snapshot_written_bytes = snapshot_written_bytes + excluded.snapshot_written_bytes, "
+      "bytes_in = bytes_in + excluded.bytes_in, bytes_out = bytes_out + excluded.bytes_out",
+      tenant, more.day, more.microvms, total.running_ms, total.cpu_usec, total.cpu_over_usec,
+      total.memory_mib_ms, total.suspended_mib_ms, total.snapshot_read_bytes,
+      total.snapshot_written_bytes, total.bytes_in, total.bytes_out));
+  return {};
+}
+
+Result<std::uint64_t> SqliteStore::roll_up_usage(core::Time before, std::uint32_t most) {
+  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_));
+  // Tenant by tenant, because the index is by tenant.
+  FB_TRY_ASSIGN(
+      const auto rows,
+      read_all(db_->query("DELETE FROM usage WHERE microvm IN (SELECT u.microvm FROM usage u "
+                          "WHERE u.tenant IN (SELECT id FROM tenants) AND u.metered_until < ? "
+                          "AND NOT EXISTS (SELECT 1 FROM microvms m WHERE m.id = u.microvm "
+                          "AND m.state <> 'TERMINATED') LIMIT ?) RETURNING *",
+                          before, most),
+               read_usage));
+  std::map<std::pair<core::TenantId, core::Time>, UsageDay> days;
+  for (const UsageRow& row : rows) {
+    const core::Time day = std::chrono::floor<std::chrono::days>(row.meter.until);
+    UsageDay& sum = days[{row.tenant, day}];
+    sum.day = day;
+    ++sum.microvms;
+    sum.total += row.meter.total;
+  }
+  for (const auto& [key, day] : days) FB_TRY(add_to_day(key.first, day));
+  FB_TRY(transaction.commit());
+  return rows.size();
+}
+
+Result<std::vector<UsageDay>> SqliteStore::usage_days(const core::TenantId& tenant,
+                                                      core::Time since) {
+  const core::Time first = std::chrono::floor<std::chrono::days>(since);
+  return read_all(db_->query("SELECT day, microvms, running_ms, cpu_usec, cpu_over_usec, "
+                             "memory_mib_ms, suspended_mib_ms, snapshot_read_bytes, "
+                             "snapshot_written_bytes, bytes_in, bytes_out FROM usage_days "
+                             "WHERE tenant = ? AND day >= ? ORDER BY day DESC",
+                             tenant, first),
+                  read_day);
+}
+
 Result<core::Usage> SqliteStore::usage_total(const core::TenantId& tenant, core::Time since) {
   FB_TRY_ASSIGN(
       const auto row,
@@ -123,7 +197,10 @@ Result<core::Usage> SqliteStore::usage_total(const core::TenantId& tenant, core:
                           "FROM usage WHERE tenant = ? AND metered_until >= ? GROUP BY tenant",
                           tenant, since),
                read_usage));
-  return row ? row->meter.total : core::Usage{};
+  core::Usage total = row ? row->meter.total : core::Usage{};
+  FB_TRY_ASSIGN(const auto days, usage_days(tenant, since));
+  for (const UsageDay& day : days) total += day.total;
+  return total;
 }
 
 }  // namespace firebreak::store

@@ -267,6 +267,12 @@ Result<core::TenantUse> SqliteStore::tenant_use(const core::TenantId& tenant) {
   return use;
 }
 
+Result<std::vector<core::MicrovmId>> SqliteStore::microvm_ids() {
+  return read_all(
+      db_->query("SELECT id FROM microvms ORDER BY id"),
+      [](Statement& row) -> Result<core::MicrovmId> { return row.id<core::MicrovmId>(); });
+}
+
 Result<std::uint64_t> SqliteStore::forget_terminated(core::Time before) {
   // Events and client tokens go with them.
   return db_->run("DELETE FROM microvms WHERE state = 'TERMINATED' AND terminated < ?", before);
