@@ -151,6 +151,9 @@ FB_IN_CHILD void drop_privileges(Plan& plan) {
     check(plan, "set resource limits",
           ::syscall(SYS_prlimit64, 0, limit.resource, &limit.value, nullptr));
   ::syscall(SYS_umask, 077);
+  // QEMU asks for huge pages for translated code. Of most of one a clone would use little, and each
+  // is zeroed when it is touched: without them a launch takes less time and a clone less memory.
+  check(plan, "disable huge pages", ::syscall(SYS_prctl, PR_SET_THP_DISABLE, 1, 0, 0, 0));
   for (unsigned capability = 0;; ++capability) {
     const long dropped = ::syscall(SYS_prctl, PR_CAPBSET_DROP, capability, 0, 0, 0);
     if (dropped < 0 && errno == EINVAL && capability > 0)

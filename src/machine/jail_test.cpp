@@ -214,6 +214,14 @@ TEST_F(JailTest, HasNoPrivilegesAndOwnNamespaces) {
   EXPECT_EQ(errors(), "");
 }
 
+TEST_F(JailTest, HasNoHugePages) {
+  const auto process = spawn_jailed(machine_spec());
+  ASSERT_TRUE(process) << process.error().text();
+  const UniqueFd qmp = connect_qmp();
+  EXPECT_EQ(status_field(*process, "THP_enabled"), "0");
+  EXPECT_TRUE(process->kill_and_wait(Deadline::in(seconds(5))));
+}
+
 TEST_F(JailTest, ReachesOnlyTheManifest) {
   const auto process = spawn_jailed(machine_spec());
   ASSERT_TRUE(process) << process.error().text();

@@ -70,10 +70,24 @@ Task<Result<>> end_all(std::vector<std::unique_ptr<Machine>>& machines) {
   co_return Result<>();
 }
 
+// Awake, and nobody has run anything in them.
+Task<Result<double>> idle_mb(std::shared_ptr<Snapshot> snapshot, int count) {
+  std::vector<std::unique_ptr<Machine>> machines;
+  for (int i = 0; i < count; ++i) {
+    FB_CO_TRY_ASSIGN(auto machine, co_await world().launch(snapshot));
+    machines.push_back(std::move(machine));
+  }
+  const double mean = mean_private_mb(machines);
+  FB_CO_TRY(co_await end_all(machines));
+  co_return mean;
+}
+
 }  // namespace
 
 Task<Result<>> bench_memory(Report& report, std::shared_ptr<Snapshot> snapshot) {
   for (const int count : {1, 10, 50}) {
+    FB_CO_TRY_ASSIGN(const double idle, co_await idle_mb(snapshot, count));
+    report.value("private_mb_idle_" + std::to_string(count), idle, "MB per clone");
     std::vector<std::unique_ptr<Machine>> machines;
     Samples samples;
     const Timer wall;
@@ -83,7 +97,7 @@ Task<Result<>> bench_memory(Report& report, std::shared_ptr<Snapshot> snapshot) 
     report.value("burst" + suffix + "_wall", wall.ms(), "ms");
     report.value("burst" + suffix + "_failed", failed, "of " + std::to_string(count));
     if (failed != 0) co_return fail(Code::internal, "a clone of the burst failed");
-    report.value("private_mb_idle" + suffix, mean_private_mb(machines), "MB per clone");
+    report.value("private_mb_after_exec" + suffix, mean_private_mb(machines), "MB per clone");
     ExecSpec work;
     work.argv = {"/usr/bin/python3", "-c",
                  "import json,hashlib; x=[json.dumps({'i':i}) for i in range(20000)]; "
