@@ -115,6 +115,7 @@ Result<std::shared_ptr<ContextRun>> Context::run(std::string code,
 void Context::send_code() {
   sent_ = true;
   ++execution_count_;
+  site_.reseed.used(this);
   kernel_->send(std::exchange(code_, {}));
 }
 
@@ -190,7 +191,6 @@ void Context::on_ready() {
   ready_ = true;
   startup_errors_.clear();
   site_.reactor.cancel(start_timer_);
-  site_.reseed.ready(this);
   answer_started({});
   if (busy() && !sent_) send_code();
 }

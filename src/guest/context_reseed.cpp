@@ -21,11 +21,11 @@ Result<> ReseedList::add(const void* key, int pidfd, int signal) {
   return {};
 }
 
-void ReseedList::ready(const void* key) {
+void ReseedList::used(const void* key) {
   const std::scoped_lock lock(mutex_);
   const auto at = entries_.find(key);
   if (at == entries_.end()) return;
-  at->second.ready = true;
+  at->second.used = true;
   if (std::exchange(at->second.missed, false)) send(at->second.pidfd.get(), at->second.signal);
 }
 
@@ -37,7 +37,7 @@ void ReseedList::remove(const void* key) {
 void ReseedList::signal_all() {
   const std::scoped_lock lock(mutex_);
   for (auto& [key, entry] : entries_) {
-    if (entry.ready)
+    if (entry.used)
       send(entry.pidfd.get(), entry.signal);
     else
       entry.missed = true;

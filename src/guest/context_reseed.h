@@ -12,10 +12,12 @@ namespace firebreak::guest {
 
 class ReseedList {
  public:
-  // `key` is anything unique; a second add() replaces. Before ready() the process has no handler,
-  // and the signal would end it.
+  // `key` is anything unique; a second add() replaces. Until it is used the signal waits: the
+  // process may have no handler yet, and most guests wake for something else than a context that
+  // has run nothing.
   Result<> add(const void* key, int pidfd, int signal);
-  void ready(const void* key);
+  // Before the first code is sent to it, and any after that.
+  void used(const void* key);
   void remove(const void* key);
   // The signals are pending when the tenant is thawed, so the handlers come before other code.
   void signal_all();
@@ -24,8 +26,8 @@ class ReseedList {
   struct Entry {
     UniqueFd pidfd;
     int signal = 0;
-    bool ready = false;
-    bool missed = false;  // a wake before it was ready
+    bool used = false;
+    bool missed = false;  // a wake before it was used
   };
   std::mutex mutex_;
   std::map<const void*, Entry> entries_;  // guarded by mutex_

@@ -106,6 +106,9 @@ TEST_F(Contexts, ClonesKeepVariablesAndDifferInRandomNumbers) {
                                   "import random, ssl\nrandom.seed(7)\nname = 'kept'\n"
                                   "random.random()"));
       FB_CO_TRY(co_await run_code(machine, "bash", "RANDOM=7; name=kept"));
+      // This one has run nothing.
+      FB_CO_TRY(co_await machine.agent().create_context({.language = "bash", .id = "unused"},
+                                                        patience()));
       // This one is in the middle of a run when it is frozen.
       FB_CO_TRY(co_await machine.agent().create_context({.language = "python", .id = "busy"},
                                                         patience()));
@@ -136,6 +139,9 @@ TEST_F(Contexts, ClonesKeepVariablesAndDifferInRandomNumbers) {
                co_await run_code(*machine, "bash", "echo $name; echo $RANDOM$RANDOM$RANDOM"));
       EXPECT_THAT(bash.out, testing::StartsWith("kept\n"));
       numbers.push_back("bash " + bash.out);
+      CO_VALUE(const Ran unused,
+               co_await run_code(*machine, "unused", "echo $RANDOM$RANDOM$RANDOM"));
+      numbers.push_back("unused " + unused.out);
       CO_OK(co_await shell(*machine, "touch /tmp/go"));
       CO_VALUE(auto stream,
                co_await machine->agent().attach_run({.context = "busy", .run = "1"}, patience()));
@@ -144,7 +150,7 @@ TEST_F(Contexts, ClonesKeepVariablesAndDifferInRandomNumbers) {
       numbers.push_back("busy " + busy.value);
       CO_OK(co_await machine->terminate(in_seconds(10)));
     }
-    for (std::size_t i = 0; i < 3; ++i) EXPECT_NE(numbers[i], numbers[i + 3]);
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_NE(numbers[i], numbers[i + 4]);
   });
 }
 
