@@ -81,16 +81,17 @@ class Child {
   UniqueFd out_;
 };
 
-// The proxy that is measured has one core, and never more. Client and backend have one each where
-// there are enough, else they share the other. The agent, which stands for a guest's CPU and which
-// nginx does not have, runs where there is time: also on our proxy's core, at our cost.
-enum class Part { client, proxy, backend };
-constexpr unsigned kCoresForAll = 4;
+// The proxy that is measured has a core of its own. Client, backend and agent have one each where
+// there are so many, else they share what is left, the agent being one more only in our case.
+enum class Part { client, proxy, backend, agent };
+constexpr unsigned kParts = 4;
+
+bool a_core_each() {
+  return std::thread::hardware_concurrency() >= kParts;
+}
 
 unsigned core_of(Part part) {
-  if (part == Part::proxy) return 1;
-  const bool enough = std::thread::hardware_concurrency() >= kCoresForAll;
-  return part == Part::backend && enough ? 2 : 0;
+  return part == Part::proxy || a_core_each() ? static_cast<unsigned>(part) : 0;
 }
 
 void pin(pid_t pid, Part part) {
@@ -217,6 +218,7 @@ Result<std::unique_ptr<Child>> start_ours(const Proxies& all, bool tls, std::str
   url = std::string(about.at("url").as_string());
   pin(child->pid(), Part::proxy);
   agent = static_cast<pid_t>(about.at("agentPid").as_int64());
+  pin(agent, Part::agent);
   FB_TRY_ASSIGN(token,
                 child->ask("token " + std::to_string(all.backend_port) + " 86400 endpoint OWN b"));
   return child;
