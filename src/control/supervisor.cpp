@@ -188,6 +188,8 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   if (!request.role.empty()) FB_CO_TRY(lifecycle_.roles().require(tenant.id, request.role));
   FB_CO_TRY_ASSIGN(Room room, co_await capacity_.admit(tenant.id, chosen.size, deadline));
 
+  // From here on, or the clone's successor would be made while it starts.
+  const Foreground foreground(services_);
   auto clone = pool_.take(chosen.version, chosen.size, lifecycle_.egress().gives_network(egress));
   core::Microvm microvm;
   microvm.id = clone ? core::MicrovmId(clone->machine->id()) : core::new_microvm_id();
