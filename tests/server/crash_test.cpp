@@ -281,6 +281,7 @@ constexpr Step kSteps[] = {
     {"machine.start.spawned", "resume"},
     {"machine.applied", "resume"},
     {"machine.loaded", "resume"},
+    {"machine.spent", "resume"},
     {"machine.resumed", "resume"},
     {"resumed", "resume"},
     {"machine.wake", "resume"},

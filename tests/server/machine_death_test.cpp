@@ -22,9 +22,9 @@ constexpr MachineDeath kMachineDeaths[] = {
     {"machine.unpark", "parked", "RUNNING"},  // by restoring another
     {"suspend.hooked", "suspend", "TERMINATED"}, {"machine.state", "suspend", "TERMINATED"},
     {"machine.saved", "suspend", "SUSPENDED"},   {"machine.applied", "resume", "SUSPENDED"},
-    {"machine.loaded", "resume", "SUSPENDED"},   {"machine.resumed", "resume", "TERMINATED"},
-    {"resumed", "resume", "TERMINATED"},         {"machine.saved", "fork", "TERMINATED"},
-    {"terminating", "kill", "TERMINATED"},
+    {"machine.loaded", "resume", "SUSPENDED"},   {"machine.spent", "resume", "TERMINATED"},
+    {"machine.resumed", "resume", "TERMINATED"}, {"resumed", "resume", "TERMINATED"},
+    {"machine.saved", "fork", "TERMINATED"},     {"terminating", "kill", "TERMINATED"},
 };
 
 class MachineDies : public Crash, public ::testing::WithParamInterface<MachineDeath> {
