@@ -105,6 +105,21 @@ TEST_F(Layers, AFrozenKernelMountsWhateverDiskItIsGiven) {
   });
 }
 
+// As many as the steps of a long Dockerfile.
+TEST_F(Layers, ThereMayBeMany) {
+  run([]() -> Task<void> {
+    const std::string directory = world().data_dir() + "/many";
+    CO_OK(sys::mkdirs(directory, 0700));
+    CO_VALUE(auto machine, co_await world().engine().boot(boot_spec({}), in_seconds(300)));
+    for (int i = 0; i < 40; ++i)
+      CO_OK(co_await machine->cut_layer(directory + "/" + std::to_string(i), in_seconds(60)));
+    CO_VALUE(const std::string alive,
+             co_await shell(*machine, "echo alive > /root/f; cat /root/f"));
+    EXPECT_EQ(alive, "alive\n");
+    CO_OK(co_await machine->terminate(in_seconds(20)));
+  });
+}
+
 TEST_F(Layers, OfACloneCannotBeCut) {
   run([]() -> Task<void> {
     CO_VALUE(auto snapshot, co_await world().default_snapshot());

@@ -51,6 +51,8 @@ std::string device_graph_hash(const CommandLine& line);
 // Name of what is behind the network card.
 inline constexpr const char* kNetdev = "net0";
 
+// The guest's disk among QEMU's objects: the first device of the graph.
+inline constexpr const char* kDiskDevice = "/machine/peripheral-anon/device[0]";
 // Names of the disk at this level of the chain, and the set that its descriptor is in.
 std::string disk_node(std::uint64_t level);
 std::string file_node(std::uint64_t level);

@@ -31,17 +31,16 @@ Result<std::uint64_t> QemuMachine::disk_bytes() const {
   return sys::file_size(base.get());
 }
 
-// Which node the guest's disk is now. Numbers only grow while a process lives.
+// Which node the guest's disk is now. Numbers only grow while a process lives. Asked of the device:
+// the list of block devices describes every layer inside the one above it.
 net::Task<Result<std::uint64_t>> QemuMachine::top_node(Deadline deadline) {
-  FB_CO_TRY_ASSIGN(const json::value devices, co_await qmp_->execute("query-block", {}, deadline));
-  if (const json::array* list = devices.if_array(); list != nullptr && !list->empty()) {
-    boost::system::error_code ec;
-    const json::value* name = list->front().find_pointer("/inserted/node-name", ec);
-    if (name != nullptr && name->is_string()) {
-      if (const auto number = disk_node_level(name->as_string())) co_return *number;
-    }
+  FB_CO_TRY_ASSIGN(
+      const json::value name,
+      co_await qmp_->execute("qom-get", {{"path", kDiskDevice}, {"property", "drive"}}, deadline));
+  if (name.is_string()) {
+    if (const auto number = disk_node_level(name.as_string())) co_return *number;
   }
-  co_return fail(Code::guest, "the monitor's list of block devices is not understood");
+  co_return fail(Code::guest, "the monitor does not tell which layer the disk is");
 }
 
 net::Task<void> QemuMachine::remove_node(std::uint64_t number, Deadline deadline) {
