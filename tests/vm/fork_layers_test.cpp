@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/sys.h"
+#include "machine/qemu/qcow2.h"
 #include "machine/qemu/qemu_machine.h"
 #include "vm/vm_test.h"
 
@@ -109,40 +110,81 @@ TEST_F(ForkLayers, SoDoesALongLineOfDescendants) {
   });
 }
 
-// The daemon is killed while QEMU merges layers: the next one finds a machine that can be forked
-// and suspended, whether the merge had ended or not.
-TEST_F(ForkLayers, AMergeThatNobodyWaitsForIsEnded) {
-  run([]() -> Task<void> {
-    CO_VALUE(auto snapshot, co_await world().default_snapshot());
-    CO_VALUE(auto machine, co_await world().launch(snapshot));
-    const std::string id = machine->id();
-    std::string last;
-    for (int step = 0; step < 4; ++step) {
-      CO_VALUE(last, co_await write_step(*machine, step));
-      CO_OK(co_await machine->fork({}, in_seconds(60)));
-    }
-    auto& monitor = static_cast<machine::QemuMachine&>(*machine).qmp();
-    const std::size_t levels = record_of(*machine).disks.size();
-    // One that is slow enough to be still there.
-    CO_OK(co_await monitor.execute("block-stream",
-                                   {{"job-id", "flatten"},
-                                    {"device", "disk" + std::to_string(levels - 1)},
-                                    {"base-node", "disk1"},
-                                    {"speed", 1024},
-                                    {"auto-dismiss", false}},
-                                   in_seconds(10)));
-    machine.reset();
-    auto engine = world().another_engine();
-    CO_VALUE(machine, co_await engine->attach(id, in_seconds(60)));
-    auto& again = static_cast<machine::QemuMachine&>(*machine).qmp();
-    CO_VALUE(const json::value jobs, co_await again.execute("query-jobs", {}, in_seconds(10)));
-    EXPECT_EQ(json::serialize(jobs), "[]");
+// The next daemon finds a machine that can be forked, however often, suspended and resumed.
+Task<void> goes_on(const std::string& id, int forks) {
+  auto engine = world().another_engine();
+  CO_VALUE(auto machine, co_await engine->attach(id, in_seconds(60)));
+  auto& monitor = static_cast<machine::QemuMachine&>(*machine).qmp();
+  CO_VALUE(const json::value jobs, co_await monitor.execute("query-jobs", {}, in_seconds(10)));
+  EXPECT_EQ(json::serialize(jobs), "[]");
+  std::string last;
+  for (int step = 0; step < forks; ++step) {
+    CO_VALUE(last, co_await write_step(*machine, 100 + step));
     CO_OK(co_await machine->fork({}, in_seconds(60)));
-    CO_OK(co_await machine->suspend(in_seconds(60)));
-    machine.reset();
-    CO_VALUE(const std::string resumed, co_await sum_of_resumed(id));
-    EXPECT_EQ(resumed, last);
-  });
+    EXPECT_LE(layer_files(id), kMostLayers);
+  }
+  CO_OK(co_await machine->suspend(in_seconds(60)));
+  machine.reset();
+  CO_VALUE(const std::string resumed, co_await sum_of_resumed(id));
+  EXPECT_EQ(resumed, last);
+}
+
+Task<Result<std::unique_ptr<Machine>>> forked_four_times() {
+  FB_CO_TRY_ASSIGN(auto snapshot, co_await world().default_snapshot());
+  FB_CO_TRY_ASSIGN(auto machine, co_await world().launch(snapshot));
+  for (int step = 0; step < 4; ++step) {
+    FB_CO_TRY(co_await write_step(*machine, step));
+    FB_CO_TRY(co_await machine->fork({}, in_seconds(60)));
+  }
+  co_return machine;
+}
+
+// The daemon is killed while QEMU merges layers, or when it has done so.
+TEST_F(ForkLayers, AMergeThatNobodyWaitsForIsEnded) {
+  for (const bool ended : {false, true}) {
+    run([ended]() -> Task<void> {
+      CO_VALUE(auto machine, co_await forked_four_times());
+      const std::string id = machine->id();
+      auto& monitor = static_cast<machine::QemuMachine&>(*machine).qmp();
+      CO_OK(co_await monitor.execute(
+          "block-stream",
+          {{"job-id", "flatten"},
+           {"device", "disk" + std::to_string(record_of(*machine).disks.size() - 1)},
+           {"base-node", "disk1"},
+           {"speed", ended ? 0 : 1024},  // slow enough to be still there
+           {"auto-dismiss", false}},
+          in_seconds(10)));
+      for (std::string state; ended && state.find("concluded") == std::string::npos;) {
+        CO_VALUE(const json::value jobs,
+                 co_await monitor.execute("query-jobs", {}, in_seconds(10)));
+        state = json::serialize(jobs);
+      }
+      machine.reset();
+      co_await goes_on(id, 10);
+    });
+  }
+}
+
+// The daemon is killed when it has noted a new layer and QEMU does not use it yet, or does.
+TEST_F(ForkLayers, ALayerThatQemuDidNotComeToUseIsForgotten) {
+  for (const bool switched : {false, true}) {
+    run([switched]() -> Task<void> {
+      CO_VALUE(auto machine, co_await forked_four_times());
+      machine::MachineRecord record = record_of(*machine);
+      const std::string id = machine->id();
+      machine.reset();
+      const std::string directory = world().data_dir() + "/machines/" + id;
+      record.switching = record.disks.size() - (switched ? 2 : 1);
+      if (!switched) {
+        const std::string unused = directory + "/disk-unused.qcow2";
+        CO_OK(machine::create_qcow2(unused, 1UL << 30));
+        record.disks.push_back({unused, machine::DiskFormat::qcow2, 0});
+      }
+      CO_OK(sys::replace_file(directory + "/machine.json", to_json_text(record)));
+      co_await goes_on(id, 2);
+      EXPECT_FALSE(sys::exists(directory + "/disk-unused.qcow2"));
+    });
+  }
 }
 
 }  // namespace

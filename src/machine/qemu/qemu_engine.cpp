@@ -259,6 +259,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string
     co_return fail(Code::conflict, "machine " + id + " is suspended: resume it");
   }
   co_await machine->end_flatten(deadline);
+  FB_CO_TRY(co_await machine->settle_layer(deadline));
   FB_CO_TRY(co_await machine->start_cpus(deadline));
   ::unlink((directory + "/resuming").c_str());
   host_.faults().reach("attach.running");

@@ -81,6 +81,7 @@ Result<> QemuMachine::write_children(const std::vector<std::string>& ids,
 net::Task<Result<>> QemuMachine::fork(const std::vector<std::string>& ids, Deadline deadline) {
   FB_CO_TRY(check_clone("forked"));
   for (const std::string& id : ids) FB_CO_TRY(deps_.host.check_new(id));
+  FB_CO_TRY(co_await settle_layer(deadline));
   Stopwatch watch;
   // Every read that finds nothing goes through all layers, and every one is a file that stays open.
   const std::size_t image_layers = snapshot_->record().disks.size();

@@ -92,21 +92,25 @@ net::Task<Result<>> QemuMachine::switch_to_new_layer(Deadline deadline) {
   const DiskLayer layer{layer_path(name), DiskFormat::qcow2, 0};
   const std::string below = record_.disks.back().path;
   FB_CO_TRY(create_qcow2(layer.path, virtual_bytes));
-  // Before QEMU writes into it: whoever comes after us must know of every layer. One that was
-  // never used is empty and does no harm.
+  // Before QEMU writes into it: whoever comes after us must know of every layer.
   record_.disks.push_back(layer);
+  record_.switching = top;
   Result<> done = deps_.host.write_record(record_);
   if (done) done = co_await overlay(top, below, layer.path, deadline);
-  if (done) co_return done;
-  // If the monitor has not answered, it may have switched all the same.
-  const auto now = co_await top_node(Deadline::in(kRepair));
-  if (now && *now == top) {
-    co_await remove_node(top + 1, Deadline::in(kRepair));
+  // If the monitor has not answered in time, it may have switched all the same.
+  auto settled = co_await settle_layer(done ? deadline : Deadline::in(kRepair));
+  co_return done ? settled : done;
+}
+
+net::Task<Result<>> QemuMachine::settle_layer(Deadline deadline) {
+  if (record_.switching == 0) co_return Result<>();
+  FB_CO_TRY_ASSIGN(const std::uint64_t top, co_await top_node(deadline));
+  if (top == std::exchange(record_.switching, 0)) {
+    co_await remove_node(top + 1, deadline);
+    ::unlink(record_.disks.back().path.c_str());
     record_.disks.pop_back();
-    (void)deps_.host.write_record(record_);
-    ::unlink(layer.path.c_str());
   }
-  co_return done;
+  co_return deps_.host.write_record(record_);
 }
 
 net::Task<Result<>> QemuMachine::cut_layer(const std::string& path, Deadline deadline) {

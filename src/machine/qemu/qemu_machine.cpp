@@ -236,12 +236,9 @@ net::Task<Result<UniqueFd>> QemuMachine::save(const std::string& saved_path, Dea
 net::Task<Result<>> QemuMachine::write_durably(UniqueFd saved, Deadline) {
   auto sync = [this, &saved]() -> Result<> {
     FB_TRY_ASSIGN(UniqueFd disk, sys::open(record_.disks.back().path, O_RDONLY));
-    // A daemon that was killed in a fork may have noted a layer that QEMU never came to use.
-    FB_TRY_ASSIGN(UniqueFd below, sys::open(record_.disks.end()[-2].path, O_RDONLY));
     // Together they share one commit of the file system's journal.
     int disk_result = 0;
-    std::thread disk_sync(
-        [&] { disk_result = ::fdatasync(disk.get()) | ::fdatasync(below.get()); });
+    std::thread disk_sync([&] { disk_result = ::fdatasync(disk.get()); });
     const int saved_result = ::fsync(saved.get());
     disk_sync.join();
     if (saved_result != 0 || disk_result != 0) return fail_errno("syncing the suspended machine");
@@ -254,6 +251,7 @@ net::Task<Result<>> QemuMachine::write_durably(UniqueFd saved, Deadline) {
 
 net::Task<Result<>> QemuMachine::suspend(Deadline deadline) {
   FB_CO_TRY(check_clone("suspended"));
+  FB_CO_TRY(co_await settle_layer(deadline));
   Stopwatch watch;
   auto frozen = co_await freeze_and_stop(true, deadline);
   watch.lap("freeze");

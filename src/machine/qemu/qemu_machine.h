@@ -71,8 +71,10 @@ class QemuMachine final : public Machine {
   net::Task<Result<>> start_cpus(Deadline deadline);
   // As snapshot(), of a machine that has no tenant.
   net::Task<Result<>> snapshot_kernel(const std::string& directory, Deadline deadline);
-  // Ends what a daemon that is gone had begun; the disk is as whole as before.
+  // What a daemon that is gone had begun: layers that became one, or a new one, which QEMU came to
+  // use or did not.
   net::Task<void> end_flatten(Deadline deadline);
+  net::Task<Result<>> settle_layer(Deadline deadline);
   // True while no state was loaded: the CPUs have never run.
   net::Task<Result<bool>> waits_for_state(Deadline deadline);
   // The tail of QEMU's log, for the detail of an error.

@@ -186,7 +186,8 @@ std::string to_json_text(const MachineRecord& record) {
                                       {"start_time", record.start_time},
                                       {"boot_id", record.boot_id},
                                       {"network", record.network},
-                                      {"forked", record.forked}}) +
+                                      {"forked", record.forked},
+                                      {"switching", record.switching}}) +
          "\n";
 }
 
@@ -221,6 +222,7 @@ Result<MachineRecord> parse_machine_record(std::string_view text) {
   record.boot_id = reader.string_or("boot_id", "");
   record.network = reader.boolean_or("network", false);
   record.forked = reader.boolean_or("forked", false);
+  record.switching = reader.u64_or("switching", 0);
   if (auto ok = reader.result(); !ok) return damaged("the machine's record", ok.error());
   return record;
 }

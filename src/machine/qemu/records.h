@@ -65,6 +65,8 @@ struct MachineRecord {
   std::string boot_id;   // of the host when the process was started
   bool network = false;  // something is behind its network card
   bool forked = false;   // carries sockets of its parent until its first wake
+  // While the disk gets a new layer: the number of QEMU's node that was the top. 0: it does not.
+  std::uint64_t switching = 0;
   friend bool operator==(const MachineRecord&, const MachineRecord&) = default;
 };
 

@@ -45,7 +45,8 @@ MachineRecord machine_record() {
       .pid = 4'194'303,
       .start_time = ~0ULL,
       .boot_id = "3f1c",
-      .forked = true};
+      .forked = true,
+      .switching = 3};
 }
 
 TEST(Records, SnapshotRecordSurvivesItsText) {
@@ -93,7 +94,7 @@ void expect_members_needed(const std::string& text,
   for (const auto& member : whole) {
     const std::string name(member.key());
     // False, or unknown, when absent: older records lack them.
-    if (name == "forked" || name == "network" || name == "boot_id") continue;
+    if (name == "forked" || name == "switching" || name == "network" || name == "boot_id") continue;
     json::object without = whole;
     without.erase(name);
     auto parsed = parse(json::serialize(without));
