@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "bench/load.h"
 #include "net/http_client.h"
 #include "net/websocket.h"
 #include "server/server_process.h"
@@ -14,9 +15,9 @@ namespace {
 using testing_support::Answer;
 using testing_support::ServerProcess;
 
-// As little as a server can do, and no thread is started for a connection: in a guest that has just
-// come back everything is translated anew, and what is measured is not the guest's Python.
-constexpr const char* kApp = R"(
+// An application as people write them. In a guest that has just come back all of it is translated
+// anew, its interpreter as well.
+constexpr const char* kPythonApp = R"(
 import select, socket
 server = socket.create_server(("127.0.0.1", 8080), backlog=64)
 poll, clients = select.epoll(), {}
@@ -32,6 +33,9 @@ while True:
         else:
             clients.pop(fd).close()
 )";
+
+constexpr int kConnections = 16;
+constexpr double kBigMib = 64;  // of the guest server's /big
 
 Deadline soon() {
   return Deadline::in(std::chrono::seconds(120));
@@ -109,55 +113,93 @@ Result<> wait_app(const Guest& guest) {
   return answered;
 }
 
+// A microVM whose application listens on port 8080; `program`: a file it is given first.
+Result<Guest> start_guest(ServerProcess& server, const std::string& program, json::array argv) {
+  const Answer made = server.call("POST", "/v1/microvms", json::object{{"image", "python"}});
+  const std::string id = made.text_of("id");
+  const std::string endpoint = made.text_of("endpoint");
+  if (id.empty()) return fail(Code::internal, "no microVM: " + made.text);
+  if (!program.empty()) {
+    const auto copied = server.cli({"cp", program, id + ":/tmp/server"});
+    if (copied.status != 0) return fail(Code::internal, "copying the server: " + copied.err);
+  }
+  server.call("POST", "/v1/microvms/" + id + "/execs", json::object{{"argv", std::move(argv)}});
+  const Answer token =
+      server.call("POST", "/v1/microvms/" + id + "/tokens", json::object{{"ports", 8080}});
+  Guest guest{server, id, endpoint.substr(endpoint.find('/')) + "/", token.text_of("token")};
+  FB_TRY(wait_app(guest));
+  return guest;
+}
+
+struct Wakes {
+  Samples all;    // from the request to its answer
+  Samples alone;  // of that, the resume
+  Samples rest;   // what the first request costs once the microVM runs
+};
+
+Result<Wakes> wake_often(const Guest& guest, int count) {
+  const auto wake = [](const Guest& asleep) -> net::Task<Result<>> {
+    FB_CO_TRY_ASSIGN(auto stream, co_await net::connect_url(asleep.server.endpoint_url(),
+                                                            asleep.server.ca_file(), soon()));
+    FB_CO_TRY(co_await ask(asleep, *stream));
+    co_return Result<>();
+  };
+  Wakes wakes;
+  for (int i = 0; i < count; ++i) {
+    guest.server.call("POST", "/v1/microvms/" + guest.id + "/suspend");
+    const double before = resume_ms(guest.server);
+    const Timer timer;
+    FB_TRY(testing_support::run_task(wake(guest)));
+    const double all = timer.ms();
+    const double resumed = resume_ms(guest.server) - before;
+    wakes.all.add(all);
+    wakes.alone.add(resumed);
+    wakes.rest.add(all - resumed);
+  }
+  return wakes;
+}
+
+// What comes through to a guest: beside the figures of the proxy in front of a host's backend.
+Result<> bench_guest_load(Report& report, const Guest& guest, int requests) {
+  const std::string call =
+      "-H 'x-aws-proxy-auth: " + guest.token + "' " + guest.server.endpoint_url() + guest.target;
+  FB_TRY_ASSIGN(const double rate, load(0, "--h1 -n " + std::to_string(requests) + " -c " +
+                                               std::to_string(kConnections) + " " + call));
+  FB_TRY_ASSIGN(const double bytes, load(0, "--h1 -n 2 -c 1 " + call + "big"));
+  report.value("guest_requests", rate, "requests/s into a guest, over TLS");
+  report.value("guest_bytes", bytes * kBigMib, "MiB/s out of a guest, over TLS");
+  return {};
+}
+
 }  // namespace
 
 Result<> bench_endpoint(Report& report, int count) {
   ServerProcess server;
   if (!server.start() || !server.wait_python())
     return fail(Code::internal, "the server did not start", server.log());
-  const Answer made = server.call("POST", "/v1/microvms", json::object{{"image", "python"}});
-  const std::string id = made.text_of("id");
-  const std::string endpoint = made.text_of("endpoint");
-  server.call("POST", "/v1/microvms/" + id + "/execs",
-              json::object{{"argv", json::array{"python3", "-c", kApp}}});
-  const Answer token =
-      server.call("POST", "/v1/microvms/" + id + "/tokens", json::object{{"ports", 8080}});
-  const Guest guest{server, id, endpoint.substr(endpoint.find('/')) + "/", token.text_of("token")};
-  FB_TRY(wait_app(guest));
-
+  FB_TRY_ASSIGN(const Guest guest,
+                start_guest(server, FIREBREAK_GUEST_SERVER, {"/tmp/server", "8080"}));
   Samples direct;
   Samples through;
   FB_TRY(testing_support::run_task(through_tunnel(guest, direct, 20 * count)));
   FB_TRY(testing_support::run_task(through_endpoint(guest, through, 20 * count)));
   report.time("endpoint_rtt_tunnel", direct);
   report.time("endpoint_rtt", through);
+  FB_TRY(bench_guest_load(report, guest, 200 * count));
 
-  Samples wakes;
-  Samples alone;
-  Samples rest;  // what the first request costs once the microVM runs
-  for (int i = 0; i < count; ++i) {
-    server.call("POST", "/v1/microvms/" + id + "/suspend");
-    const double before = resume_ms(server);
-    const Timer timer;
-    Samples one;
-    const auto wake = [](const Guest& asleep) -> net::Task<Result<>> {
-      FB_CO_TRY_ASSIGN(auto stream, co_await net::connect_url(asleep.server.endpoint_url(),
-                                                              asleep.server.ca_file(), soon()));
-      FB_CO_TRY(co_await ask(asleep, *stream));
-      co_return Result<>();
-    };
-    FB_TRY(testing_support::run_task(wake(guest)));
-    const double all = timer.ms();
-    const double resumed = resume_ms(server) - before;
-    wakes.add(all);
-    alone.add(resumed);
-    rest.add(all - resumed);
-  }
-  report.time("auto_resume", wakes);
-  report.time("auto_resume_alone", alone);
-  report.time("auto_resume_first_answer", rest);
-  report.require("auto_resume / the resume alone",
-                 report.p50("auto_resume") / report.p50("auto_resume_alone"), 1.3);
+  FB_TRY_ASSIGN(const Wakes wakes, wake_often(guest, count));
+  report.time("auto_resume", wakes.all);
+  report.time("auto_resume_alone", wakes.alone);
+  report.time("auto_resume_first_answer", wakes.rest);
+  server.call("DELETE", "/v1/microvms/" + guest.id);
+  FB_TRY_ASSIGN(const Guest python, start_guest(server, "", {"python3", "-c", kPythonApp}));
+  FB_TRY_ASSIGN(const Wakes python_wakes, wake_often(python, count));
+  report.time("auto_resume_python", python_wakes.all);
+  report.time("auto_resume_python_alone", python_wakes.alone);
+  report.time("auto_resume_python_first_answer", python_wakes.rest);
+  report.value("auto_resume_python / the resume alone",
+               python_wakes.all.p50() / python_wakes.alone.p50(), "x");
+  report.require("auto_resume / the resume alone", wakes.all.p50() / wakes.alone.p50(), 1.3);
   return {};
 }
 

@@ -6,7 +6,8 @@
 
 namespace firebreak::bench {
 
-// The agent runs natively; each proxy has a core of its own, what is around it the others.
+// The agent runs natively; all that is between client and backend has one core, nginx as well as
+// our proxy with the agent.
 Result<> bench_proxy(Report& report, int requests);
 // A server with a guest: one request beside one over the same tunnel, and one that wakes.
 Result<> bench_endpoint(Report& report, int count);

@@ -150,6 +150,10 @@ std::vector<std::string> build_arguments(const CommandLine& line) {
       "migration.send-configuration=off",
       "-global",
       "migration.store-global-state=off",
+      // A guest that comes back would first tell its neighbours where it is; on its own link there
+      // is nobody to tell.
+      "-global",
+      "migration.announce-rounds=0",
   };
   append_disks(line, args);
   if (line.tap)

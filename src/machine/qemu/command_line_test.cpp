@@ -8,6 +8,7 @@
 namespace firebreak::machine {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -103,6 +104,11 @@ TEST(CommandLine, LoadsByDescriptorOrWaits) {
   EXPECT_THAT(values_of(boot, "-incoming"), ElementsAre());
   EXPECT_THAT(values_of(boot, "-kernel"), ElementsAre("/proc/self/fd/15"));
   EXPECT_THAT(values_of(boot, "-initrd"), ElementsAre("/proc/self/fd/16"));
+}
+
+TEST(CommandLine, AGuestThatComesBackAnnouncesNothing) {
+  EXPECT_THAT(values_of(build_arguments(clone_line()), "-global"),
+              Contains("migration.announce-rounds=0"));
 }
 
 // Without the rate most emulated boots hang; with KVM the guest measures its own.
