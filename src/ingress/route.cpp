@@ -21,8 +21,9 @@ Result<std::uint16_t> parse_port(std::string_view text) {
 
 // The only value of a header; nothing when it is absent, an error when there are several: the
 // application behind another proxy might take the other one.
-Result<std::optional<std::string>> single(const wire::Headers& headers, std::string_view name) {
-  std::optional<std::string> value;
+Result<std::optional<std::string_view>> single(const wire::Headers& headers,
+                                               std::string_view name) {
+  std::optional<std::string_view> value;
   for (const wire::HeaderField& field : headers) {
     if (field.name != name) continue;
     if (value) return fail(Code::denied, std::string(name) + " is given twice");
@@ -87,8 +88,8 @@ Result<> read_protocols(const net::HttpRequest& request, Route& route) {
 Result<Route> read_route(const net::HttpRequest& request, std::string_view domain) {
   Route route;
   read_place(request, domain, route);
-  FB_TRY_ASSIGN(auto token, single(request.headers, "x-aws-proxy-auth"));
-  if (token) route.token = *std::move(token);
+  FB_TRY_ASSIGN(const auto token, single(request.headers, "x-aws-proxy-auth"));
+  if (token) route.token = *token;
   FB_TRY_ASSIGN(const auto port, single(request.headers, "x-aws-proxy-port"));
   if (port) {
     FB_TRY_ASSIGN(route.port, parse_port(*port));
