@@ -21,6 +21,8 @@ constexpr std::chrono::seconds kSweepEvery{15};
 
 constexpr std::array<std::string_view, 4> kRepeatable{"GET", "HEAD", "OPTIONS", "DELETE"};
 
+constexpr std::string_view kGrpcUnavailable = "14";  // its clients may try again
+
 constexpr std::string_view kNoAuth = "Request missing authentication";
 constexpr std::string_view kNoPort = "Access to port denied";
 constexpr std::string_view kBadRequest = "Bad request";
@@ -43,6 +45,13 @@ class Counted {
 bool leads_to_hooks(const core::Hooks& hooks, std::uint16_t port, const std::string& target) {
   if (!hooks.any() || hooks.port != port) return false;
   return port != kDefaultPort || is_hook_path(target);
+}
+
+// Who has an answer's head and can be told how it ended.
+bool is_grpc(const net::HttpExchange& client) {
+  return client.started() && client.request().version == 2 &&
+         wire::find_header(client.request().headers, "content-type")
+             .starts_with("application/grpc");
 }
 
 struct Way {
@@ -79,7 +88,14 @@ net::Task<Result<>> pass_http2(Way way) {
                                                                      Deadline::in(kConnectTime)));
   FB_CO_TRY_ASSIGN(const auto server, connection->open(way.request));
   Passage passage(way.client, way.route, way.endpoint, way.visit, way.backend, way.limits);
-  co_return co_await passage.run(*server, way.request.has_body);
+  auto done = co_await passage.run(*server, way.request.has_body);
+  if (!done && is_grpc(way.client)) {
+    // A reset stream would be the client's INTERNAL. One that is gone already hears nothing.
+    wire::Headers trailers{{"grpc-status", std::string(kGrpcUnavailable)},
+                           {"grpc-message", "the application's answer was cut short"}};
+    (void)co_await way.client.finish(Deadline::in(kReplyTime), std::move(trailers));
+  }
+  co_return done;
 }
 
 }  // namespace

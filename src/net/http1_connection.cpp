@@ -84,7 +84,7 @@ class Http1Connection : public HttpConnection,
   void consume(std::size_t bytes);
 
   const std::shared_ptr<HttpService> service;
-  const HttpPeer peer;
+  HttpPeer peer;
   const std::unique_ptr<ByteStream> stream;
   Http1Parser parser;
   std::string in;
@@ -393,6 +393,7 @@ Task<void> Http1Connection::serve() {
       if (code == Code::invalid || code == Code::exhausted) co_await refuse(parser.error_status());
       co_return;
     }
+    peer.stranger.reset();
     Http1Exchange exchange(shared_from_this(), parser.take_head());
     (void)co_await run_handler(service->handler, exchange);
     if (!exchange.started())

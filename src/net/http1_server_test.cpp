@@ -386,12 +386,33 @@ TEST_F(HttpTest, LimitsConnections) {
   run([&]() -> Task<void> {
     auto one = co_await connect();
     auto two = co_await connect();
-    auto three = co_await connect();  // in the backlog
     const HttpCall call = call_of("GET", "/");
     EXPECT_TRUE(co_await http_call(*one, call, soon()));
+    EXPECT_TRUE(co_await http_call(*two, call, soon()));
+    auto three = co_await connect();
     EXPECT_FALSE(co_await http_call(*three, call, Deadline::in(300ms)));
     one->close();
     EXPECT_TRUE(co_await read_until(*three, "box.test") != "");
+  });
+}
+
+// Whoever only connects, however often, keeps nobody out.
+TEST_F(HttpTest, TheSilentMakeRoom) {
+  HttpLimits limits;
+  limits.max_connections = 2;
+  serve(echo, limits);
+  run([&]() -> Task<void> {
+    const HttpCall call = call_of("GET", "/");
+    auto heard = co_await connect();
+    EXPECT_TRUE(co_await http_call(*heard, call, soon()));
+    auto silent = co_await connect();
+    auto half = co_await connect();
+    EXPECT_TRUE(co_await half->write("GET / HTTP/1.1\r\n", soon()));
+    EXPECT_EQ(co_await silent->read(soon()), std::string());
+    auto late = co_await connect();
+    EXPECT_TRUE(co_await http_call(*late, call, soon()));
+    EXPECT_EQ(co_await half->read(soon()), std::string());
+    EXPECT_TRUE(co_await http_call(*heard, call, soon()));
   });
 }
 

@@ -116,7 +116,7 @@ class Http2Connection : public HttpConnection,
   asio::any_io_executor executor_;
   const std::unique_ptr<ByteStream> stream_;
   const std::shared_ptr<HttpService> service_;
-  const HttpPeer peer_;
+  HttpPeer peer_;
   std::string received_;
   std::unique_ptr<wire::H2Session> session_;
   std::map<wire::StreamId, std::shared_ptr<Stream>> streams_;
@@ -354,6 +354,7 @@ void Http2Connection::answer_badly(wire::StreamId id, bool ended, std::string_vi
 void Http2Connection::on_headers(wire::StreamId id, wire::Headers headers, bool end) {
   if (over_) return;
   if (handlers_ >= kMaxHandlers) return session_->reset(id, wire::H2Error::refused);
+  peer_.stranger.reset();
   auto request = make_request(std::move(headers), peer_);
   if (!request) return answer_badly(id, end, "400");
   auto stream = std::make_shared<Stream>(executor_, id);

@@ -26,6 +26,7 @@ struct HttpPeer {
   std::string address;
   std::string sni;
   bool tls = false;
+  std::shared_ptr<void> stranger;  // given up by the connection with its first request
 };
 
 class HttpConnection {

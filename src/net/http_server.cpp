@@ -1,5 +1,7 @@
 #include "net/http_server.h"
 
+#include <functional>
+#include <list>
 #include <set>
 
 #include <boost/asio/co_spawn.hpp>
@@ -41,12 +43,50 @@ std::string to_text(const tcp::endpoint& endpoint) {
   return (endpoint.address().is_v6() ? "[" + ip + "]" : ip) + ":" + std::to_string(endpoint.port());
 }
 
+// Connections that have brought no request yet, oldest first. Shared by the listener and by what
+// each of them holds; one executor.
+class Strangers : public std::enable_shared_from_this<Strangers> {
+ public:
+  class Place {
+   public:
+    explicit Place(std::shared_ptr<Strangers> all)
+        : all_(std::move(all)), at_(all_->places_.insert(all_->places_.end(), this)) {}
+    ~Place() { leave(); }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    // What ends the connection.
+    std::function<void()> cut;
+
+   private:
+    friend class Strangers;
+    void leave() {
+      if (std::exchange(listed_, false)) all_->places_.erase(at_);
+    }
+    std::shared_ptr<Strangers> all_;
+    std::list<Place*>::iterator at_;
+    bool listed_ = true;
+  };
+
+  // False: there is none.
+  bool cut_oldest() {
+    if (places_.empty()) return false;
+    Place* oldest = places_.front();
+    oldest->leave();
+    oldest->cut();
+    return true;
+  }
+
+ private:
+  std::list<Place*> places_;
+};
+
 // What the tasks share; lives on in them when the server object is gone.
 struct Listener : std::enable_shared_from_this<Listener> {
   Listener(const asio::any_io_executor& ex, tcp::acceptor socket)
       : executor(ex), acceptor(std::move(socket)), changed(ex), slot(ex) {}
 
   Task<void> accept_loop();
+  Task<void> make_room();
   Task<void> serve(tcp::socket socket, HttpPeer peer);
   Task<Result<std::shared_ptr<HttpConnection>>> begin(std::unique_ptr<ByteStream> stream,
                                                       HttpPeer peer);
@@ -59,6 +99,7 @@ struct Listener : std::enable_shared_from_this<Listener> {
   std::shared_ptr<TlsServer> tls;
   std::shared_ptr<HttpService> service;
   std::set<HttpConnection*> connections;
+  std::shared_ptr<Strangers> strangers = std::make_shared<Strangers>();
   std::set<ByteStream*> opening;  // in the TLS handshake, or before the first bytes
   std::size_t tasks = 0;
   bool accepting = true;
@@ -66,19 +107,26 @@ struct Listener : std::enable_shared_from_this<Listener> {
   Event slot;     // of accept_loop()
 };
 
+// Who only connects cannot keep others out: the one that has been silent longest goes. Where all
+// have brought requests, newcomers wait, in the kernel's backlog.
+Task<void> Listener::make_room() {
+  bool cut = false;
+  while (accepting && tasks >= service->limits.max_connections) {
+    if (!cut) cut = strangers->cut_oldest();
+    (void)co_await slot.wait(kForever);
+  }
+}
+
 Task<void> Listener::accept_loop() {
   while (accepting) {
-    if (tasks >= service->limits.max_connections) {
-      // The others wait in the kernel's backlog.
-      (void)co_await slot.wait(kForever);
-      continue;
-    }
     auto [ec, socket] = co_await acceptor.async_accept(kNoThrow);
     if (!accepting) break;
     if (ec) {
       (void)co_await slot.wait(Deadline::in(kAcceptPause));
       continue;
     }
+    co_await make_room();
+    if (!accepting) break;
     start(std::move(socket));
   }
 }
@@ -92,7 +140,7 @@ void Listener::start(tcp::socket socket) {
   asio::co_spawn(
       executor,
       [self = shared_from_this(), client = std::move(socket), who = std::move(peer)]() mutable
-          -> Task<void> { co_await self->serve(std::move(client), std::move(who)); },
+      -> Task<void> { co_await self->serve(std::move(client), std::move(who)); },
       [self = shared_from_this()](const std::exception_ptr&) {
         --self->tasks;
         self->slot.notify();
@@ -101,8 +149,14 @@ void Listener::start(tcp::socket socket) {
 }
 
 Task<void> Listener::serve(tcp::socket socket, HttpPeer peer) {
-  auto connection = co_await begin(make_tcp_stream(std::move(socket)), std::move(peer));
+  auto stream = make_tcp_stream(std::move(socket));
+  auto place = std::make_shared<Strangers::Place>(strangers);
+  place->cut = [raw = stream.get()] { raw->close(); };
+  peer.stranger = place;
+  auto connection = co_await begin(std::move(stream), std::move(peer));
   if (!connection) co_return;
+  place->cut = [raw = connection->get()] { raw->cut(); };
+  place.reset();
   connections.insert(connection->get());
   co_await (*connection)->run();
   connections.erase(connection->get());

@@ -3,7 +3,7 @@
 const { test, before, after } = require('node:test');
 const assert = require('node:assert');
 const { Endpoint } = require('./support');
-const { serveEcho, callEcho, echoCases } = require('./grpc_echo');
+const { serveEcho, callEcho, echoCases, statusWhenCut, codes } = require('./grpc_echo');
 
 let endpoint, server, context;
 
@@ -20,3 +20,9 @@ after(async () => {
 });
 
 echoCases(test, () => context);
+
+test('an application that goes away is UNAVAILABLE, within a stream as well', async () => {
+  assert.equal(await statusWhenCut(context, () => server.forceShutdown()), codes.UNAVAILABLE);
+  await assert.rejects(new Promise((resolve, reject) => context.client.One({}, context.metadata, (error, got) => (error ? reject(error) : resolve(got)))),
+    { code: codes.UNAVAILABLE });
+});

@@ -129,4 +129,15 @@ function echoCases(test, context) {
   });
 }
 
-module.exports = { serveEcho, callEcho, echoCases };
+// How a stream that is under way ends when `cut` takes its application away.
+async function statusWhenCut({ client, metadata }, cut) {
+  const call = client.Both(metadata);
+  call.on('error', () => {});
+  call.write({ text: 'a', count: 1 });
+  await new Promise((resolve) => call.once('data', resolve));
+  const ended = new Promise((resolve) => call.once('status', resolve));
+  await cut();
+  return (await ended).code;
+}
+
+module.exports = { serveEcho, callEcho, echoCases, statusWhenCut, codes: grpc.status };

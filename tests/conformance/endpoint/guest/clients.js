@@ -11,7 +11,7 @@ const { once } = require('node:events');
 const { promisify } = require('node:util');
 const { Agent, fetch } = require('undici');
 const WebSocket = require('ws');
-const { callEcho, echoCases } = require('../grpc_echo');
+const { callEcho, echoCases, statusWhenCut, codes } = require('../grpc_echo');
 const { pieces, sha256 } = require('./bytes');
 const { guest } = require('./support');
 
@@ -66,6 +66,10 @@ test('curl, nghttp and h2load', async () => {
 });
 
 echoCases((name, body) => test(`grpc: ${name}`, body), rpc);
+
+test('grpc: a suspend ends a stream as UNAVAILABLE', async () => {
+  assert.equal(await statusWhenCut(rpc(), () => guest.suspend()), codes.UNAVAILABLE);
+});
 
 test('a reader that takes nothing holds the application in the guest back, and nobody else', async () => {
   const mib = 48;
