@@ -140,7 +140,7 @@ void Listener::start(tcp::socket socket) {
   asio::co_spawn(
       executor,
       [self = shared_from_this(), client = std::move(socket), who = std::move(peer)]() mutable
-      -> Task<void> { co_await self->serve(std::move(client), std::move(who)); },
+          -> Task<void> { co_await self->serve(std::move(client), std::move(who)); },
       [self = shared_from_this()](const std::exception_ptr&) {
         --self->tasks;
         self->slot.notify();
