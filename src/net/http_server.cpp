@@ -45,7 +45,7 @@ std::string to_text(const tcp::endpoint& endpoint) {
 
 // Connections that have brought no request yet, oldest first. Shared by the listener and by what
 // each of them holds; one executor.
-class Strangers : public std::enable_shared_from_this<Strangers> {
+class Strangers {
  public:
   class Place {
    public:
