@@ -1,5 +1,3 @@
-set(FIREBREAK_ROOT ${CMAKE_CURRENT_LIST_DIR}/..)
-
 # firebreak_layer(NAME DEPENDS a b SOURCES ... TESTS ... LIBS ...): one static library per src/ folder, and its unit test.
 # TESTS become the executable NAME_test, one ctest entry with the label "unit".
 function(firebreak_layer name)
@@ -7,10 +5,7 @@ function(firebreak_layer name)
   add_library(firebreak_${name} STATIC ${ARG_SOURCES})
   add_library(firebreak::${name} ALIAS firebreak_${name})
   target_link_libraries(firebreak_${name} PUBLIC firebreak_options)
-  if(FIREBREAK_SANITIZER STREQUAL "address")
-    # Coverage for the fuzz targets that link the layer; elsewhere the sanitizer's run time ignores it.
-    target_compile_options(firebreak_${name} PRIVATE -fsanitize=fuzzer-no-link)
-  endif()
+  firebreak_use_precompiled(firebreak_${name} precompiled_code)
   foreach(dep IN LISTS ARG_DEPENDS)
     target_link_libraries(firebreak_${name} PUBLIC firebreak::${dep})
   endforeach()
@@ -18,6 +13,7 @@ function(firebreak_layer name)
   if(ARG_TESTS)
     add_executable(${name}_test ${ARG_TESTS})
     target_link_libraries(${name}_test PRIVATE firebreak::${name} GTest::gmock GTest::gtest_main)
+    firebreak_test_program(${name}_test)
     add_test(NAME unit.${name} COMMAND ${name}_test)
     set_tests_properties(unit.${name} PROPERTIES LABELS unit TIMEOUT 300)
   endif()

@@ -51,7 +51,7 @@ std::unexpected<Error> bad(std::string_view what) {
 }
 
 // A name for a message: printable, bounded.
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   std::string out = "'";
   for (const char c : name.substr(0, 100))
     out.push_back(static_cast<unsigned char>(c) < 0x20 ? '?' : c);
@@ -85,7 +85,7 @@ Result<> set_kind(ZipEntry& entry, std::string_view name, std::uint16_t made_by,
   const std::uint32_t mode = unix_host ? attributes >> 16 : 0;
   const bool dir_name = name.ends_with('/');
   if (!unix_host && name.contains('\\'))
-    return bad(quoted(name) +
+    return bad(in_quotes(name) +
                " has '\\' in its path; make the archive with a tool that writes '/'");
   switch (mode & S_IFMT) {
     case 0:
@@ -97,7 +97,7 @@ Result<> set_kind(ZipEntry& entry, std::string_view name, std::uint16_t made_by,
       entry.type = ZipEntry::Type::symlink;
       break;
     default:
-      return bad(quoted(name) + " is a device, a pipe or a socket; leave it out");
+      return bad(in_quotes(name) + " is a device, a pipe or a socket; leave it out");
   }
   entry.mode = mode & 07777;
   if (entry.mode == 0) entry.mode = entry.type == ZipEntry::Type::dir ? 0755 : 0644;
@@ -233,9 +233,9 @@ Result<> ZipArchive::read_entry(std::uint64_t& at, const Directory& directory, E
   const std::uint16_t method = get16(bytes_, at + 10);
   if (name.empty() || name.contains('\0')) return bad("an entry without a usable name");
   if ((flags & kRefusedFlags) != 0)
-    return bad(quoted(name) + " is encrypted; make the archive without a password");
+    return bad(in_quotes(name) + " is encrypted; make the archive without a password");
   if (method != 0 && method != Z_DEFLATED)
-    return bad(quoted(name) +
+    return bad(in_quotes(name) +
                " is packed in a way that is not supported; use 'deflate', as zip "
                "does by default");
   ZipEntry entry{.size = get32(bytes_, at + 24),
@@ -254,7 +254,7 @@ Result<> ZipArchive::read_entry(std::uint64_t& at, const Directory& directory, E
   while (entry.path.size() > 1 && entry.path.ends_with('/')) entry.path.pop_back();
   if (entry.type == ZipEntry::Type::dir) entry.size = 0;
   if (entry.type == ZipEntry::Type::symlink && entry.size > kMaxLinkTarget)
-    return bad(quoted(name) + " is a link with too long a target");
+    return bad(in_quotes(name) + " is a link with too long a target");
   entries_.push_back(std::move(entry));
   at += kEntrySize + name_size + extra_size + comment_size;
   return {};
@@ -263,7 +263,7 @@ Result<> ZipArchive::read_entry(std::uint64_t& at, const Directory& directory, E
 // The header in front of the content has to say the same, or two readers see two archives.
 Result<> ZipArchive::read_local(ZipEntry& entry, std::string_view name, std::uint16_t method,
                                 std::uint64_t header_at, std::uint64_t directory_at) const {
-  const auto damaged = [&] { return bad(quoted(name) + " does not lie where the directory says"); };
+  const auto damaged = [&] { return bad(in_quotes(name) + " does not lie where the directory says"); };
   if (header_at > directory_at || directory_at - header_at < kLocalSize) return damaged();
   if (get32(bytes_, header_at) != kLocalMark || get16(bytes_, header_at + 8) != method)
     return damaged();
@@ -294,7 +294,7 @@ Result<> ZipArchive::check_sizes(const ZipLimits& limits) const {
 
 Result<> ZipArchive::extract(const ZipEntry& entry, const Sink& sink) const {
   const std::string_view packed = bytes_.substr(entry.data_at, entry.packed_size);
-  const auto damaged = [&] { return bad(quoted(entry.path) + " is damaged"); };
+  const auto damaged = [&] { return bad(in_quotes(entry.path) + " is damaged"); };
   uLong crc = crc32(0, nullptr, 0);
   std::uint64_t total = 0;
   const auto give = [&](std::string_view piece) -> Result<> {
