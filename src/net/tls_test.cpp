@@ -184,7 +184,7 @@ TEST_F(TlsTest, ServesCurl) {
   const std::string url = "https://localhost" + port();
   const std::string curl = "curl -sS --max-time 20 --cacert " + made.ca_file;
   const auto h2 = shell(curl + " --http2 -w ' %{http_version}' " + url + "/a");
-  ASSERT_TRUE(h2) << "curl did not run; packages.txt names it";
+  ASSERT_TRUE(h2) << "curl did not run; tools/packages/test.txt names it";
   EXPECT_EQ(*h2, "GET /a localhost" + port() + " 2");
   EXPECT_EQ(shell(curl + " --http1.1 -w ' %{http_version}' " + url + "/a"),
             "GET /a localhost" + port() + " 1.1");
@@ -197,7 +197,7 @@ TEST_F(TlsTest, ServesCurl) {
 TEST_F(TlsTest, ServesNghttp) {
   serve(echo);
   const auto out = shell("nghttp -nsm 20 http://" + server_->address() + "/a");
-  ASSERT_TRUE(out) << "nghttp did not run; packages.txt names it";
+  ASSERT_TRUE(out) << "nghttp did not run; tools/packages/test.txt names it";
   EXPECT_NE(out->find("200"), std::string::npos) << *out;
 }
 
