@@ -13,29 +13,30 @@ execute_process(
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
   ${FIREBREAK_ROOT}/cmake/precompiled.h ${FIREBREAK_ROOT}/cmake/precompiled_test.h)
 
-# firebreak_precompiled(NAME HEADER FLAGS...): the target NAME, which compiles the header with these flags.
+# firebreak_precompiled(NAME HEADER FLAGS...): the target NAME, which compiles the header with these flags. The "object file" of
+# the header is the precompiled header.
 function(firebreak_precompiled name header)
-  file(WRITE ${CMAKE_BINARY_DIR}/${name}.cpp "")
-  add_library(${name} OBJECT ${CMAKE_BINARY_DIR}/${name}.cpp)
+  add_library(${name} OBJECT ${FIREBREAK_ROOT}/cmake/${header})
+  set_source_files_properties(${FIREBREAK_ROOT}/cmake/${header} PROPERTIES LANGUAGE CXX)
   target_link_libraries(${name} PRIVATE firebreak_options Boost::json Boost::boost fmt::fmt GTest::gmock)
-  target_compile_options(${name} PRIVATE ${ARGN})
-  target_precompile_headers(${name} PRIVATE ${FIREBREAK_ROOT}/cmake/${header})
+  target_compile_options(${name} PRIVATE ${ARGN} -fpch-instantiate-templates "SHELL:-x c++-header")
   set_target_properties(${name} PROPERTIES CXX_COMPILER_LAUNCHER "")
+  set(file CMakeFiles/${name}.dir/cmake/${header}.o)
+  set(${name}_file ${file} PARENT_SCOPE)
 
   file(SHA256 ${FIREBREAK_ROOT}/cmake/precompiled.h text)
   file(SHA256 ${FIREBREAK_ROOT}/cmake/${header} own_text)
   get_directory_property(options COMPILE_OPTIONS)
   string(SHA256 checksum "${text} ${own_text} ${options} ${ARGN} ${CMAKE_BUILD_TYPE} ${CMAKE_CXX_FLAGS_RELEASE}
     ${CMAKE_CXX_FLAGS_DEBUG} ${FIREBREAK_HEADER_PACKAGES}")
-  file(WRITE ${CMAKE_BINARY_DIR}/CMakeFiles/${name}.dir/cmake_pch.hxx.pch.sum ${checksum})
+  file(WRITE ${CMAKE_BINARY_DIR}/${file}.sum ${checksum})
 endfunction()
 
 # firebreak_use_precompiled(TARGET NAME): every file of TARGET begins with the header of NAME.
 function(firebreak_use_precompiled target name)
-  set(header CMakeFiles/${name}.dir/cmake_pch.hxx.pch)
-  target_compile_options(${target} PRIVATE -Winvalid-pch "SHELL:-include-pch ${header}")
+  target_compile_options(${target} PRIVATE -Winvalid-pch "SHELL:-include-pch ${${name}_file}")
   get_target_property(sources ${target} SOURCES)
-  set_property(SOURCE ${sources} APPEND PROPERTY OBJECT_DEPENDS ${CMAKE_BINARY_DIR}/${header})
+  set_property(SOURCE ${sources} APPEND PROPERTY OBJECT_DEPENDS ${CMAKE_BINARY_DIR}/${${name}_file})
 endfunction()
 
 firebreak_precompiled(precompiled_code precompiled.h)
