@@ -13,7 +13,7 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 add_compile_options(-fPIC)
 set(CMAKE_LINK_DEPENDS_NO_SHARED ON)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -D_FORTIFY_SOURCE=2 -fstack-protector-strong")
-set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -D_GLIBCXX_ASSERTIONS")
+set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1 -D_GLIBCXX_ASSERTIONS")
 
 set(FIREBREAK_SANITIZER "" CACHE STRING "address (with undefined) or thread")
 # Tests are compiled more often than they are run, and wait for guests when they run.
