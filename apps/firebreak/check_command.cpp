@@ -13,20 +13,29 @@
 namespace firebreak::cli {
 namespace {
 
+std::size_t show_each(const json::object& report, std::string_view list) {
+  const json::value* all = report.if_contains(list);  // an older server has no such list
+  if (all == nullptr) return 0;
+  for (const json::value& one : all->as_array()) {
+    const json::object& entry = one.as_object();
+    std::cout << text_of(entry, "kind") << " " << text_of(entry, "name") << " "
+              << text_of(entry, "what")
+              << (text_of(entry, "repaired") == "true" ? " (repaired)" : "") << "\n";
+  }
+  return all->as_array().size();
+}
+
 int show(const json::object& report, bool as_json) {
   const bool ok = text_of(report, "ok") == "true";
   if (as_json) {
     print_json(report);
     return ok ? 0 : 1;
   }
-  const json::array& leaks = report.at("leaks").as_array();
-  for (const json::value& leak : leaks) {
-    const json::object& entry = leak.as_object();
-    std::cout << text_of(entry, "kind") << " " << text_of(entry, "name") << " "
-              << text_of(entry, "what")
-              << (text_of(entry, "repaired") == "true" ? " (repaired)" : "") << "\n";
-  }
-  std::cout << leaks.size() << " leaks\n";
+  const std::size_t unclear = show_each(report, "unclear");
+  const std::size_t leaks = show_each(report, "leaks");
+  std::cout << leaks << " leaks";
+  if (unclear > 0) std::cout << ", " << unclear << " unclear";
+  std::cout << "\n";
   return ok ? 0 : 1;
 }
 
@@ -74,7 +83,7 @@ void add_check_command(CLI::App& app, Common& common, std::vector<Command>& comm
   auto repair = std::make_shared<bool>(false);
   CLI::App* check =
       app.add_subcommand("check", "Compare the host with the store; exit 1 when they differ");
-  check->add_flag("--repair", *repair, "Remove what belongs to nobody");
+  check->add_flag("--repair", *repair, "Remove what is this server's and belongs to nobody");
   check->add_flag("--json", common.json, "Print JSON");
   check->footer(
       "With a running server it asks that one (administrator's key); without, it looks itself "

@@ -208,8 +208,12 @@ bool Proxy::seat(net::HttpExchange& exchange, const core::TenantId& tenant) {
 
 net::Task<Proxy::Refused> Proxy::serve(net::HttpExchange& exchange, const std::string& id) {
   const auto admitted = admit(exchange.request());
-  if (!admitted) co_return admitted.error();
+  if (!admitted) {
+    exchange.note_caller(false);
+    co_return admitted.error();
+  }
   if (!seat(exchange, admitted->tenant)) co_return Refusal{429, kTooManyConnections};
+  exchange.note_caller(true);
   const auto backend = shared_->backends.of(admitted->microvm);
   const EndpointLimits& limits = admitted->limits;
   const Counted counted(backend->requests);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "net/http_server.h"
+#include "net/strangers.h"
 
 namespace firebreak::net {
 
@@ -26,7 +27,7 @@ struct HttpPeer {
   std::string address;
   std::string sni;
   bool tls = false;
-  std::shared_ptr<void> stranger;  // given up by the connection with its first request
+  std::shared_ptr<Strangers::Place> place;
 };
 
 class HttpConnection {

@@ -1,7 +1,5 @@
 #include "net/http_server.h"
 
-#include <functional>
-#include <list>
 #include <set>
 
 #include <boost/asio/co_spawn.hpp>
@@ -43,43 +41,6 @@ std::string to_text(const tcp::endpoint& endpoint) {
   return (endpoint.address().is_v6() ? "[" + ip + "]" : ip) + ":" + std::to_string(endpoint.port());
 }
 
-// Connections that have brought no request yet, oldest first. Shared by the listener and by what
-// each of them holds; one executor.
-class Strangers {
- public:
-  class Place {
-   public:
-    explicit Place(std::shared_ptr<Strangers> all)
-        : all_(std::move(all)), at_(all_->places_.insert(all_->places_.end(), this)) {}
-    ~Place() { leave(); }
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
-    // What ends the connection.
-    std::function<void()> cut;
-
-   private:
-    friend class Strangers;
-    void leave() {
-      if (std::exchange(listed_, false)) all_->places_.erase(at_);
-    }
-    std::shared_ptr<Strangers> all_;
-    std::list<Place*>::iterator at_;
-    bool listed_ = true;
-  };
-
-  // False: there is none.
-  bool cut_oldest() {
-    if (places_.empty()) return false;
-    Place* oldest = places_.front();
-    oldest->leave();
-    oldest->cut();
-    return true;
-  }
-
- private:
-  std::list<Place*> places_;
-};
-
 // What the tasks share; lives on in them when the server object is gone.
 struct Listener : std::enable_shared_from_this<Listener> {
   Listener(const asio::any_io_executor& ex, tcp::acceptor socket)
@@ -107,14 +68,16 @@ struct Listener : std::enable_shared_from_this<Listener> {
   Event slot;     // of accept_loop()
 };
 
-// Who only connects cannot keep others out: the one that has been silent longest goes. Where all
-// have brought requests, newcomers wait, in the kernel's backlog.
+// Who has not shown who they are cannot keep others out: the one that has been here longest goes.
+// Where all are known, newcomers wait, in the kernel's backlog.
 Task<void> Listener::make_room() {
   bool cut = false;
   while (accepting && tasks >= service->limits.max_connections) {
     if (!cut) cut = strangers->cut_oldest();
+    strangers->room_wanted = !cut;
     (void)co_await slot.wait(kForever);
   }
+  strangers->room_wanted = false;
 }
 
 Task<void> Listener::accept_loop() {
@@ -152,7 +115,7 @@ Task<void> Listener::serve(tcp::socket socket, HttpPeer peer) {
   auto stream = make_tcp_stream(std::move(socket));
   auto place = std::make_shared<Strangers::Place>(strangers);
   place->cut = [raw = stream.get()] { raw->close(); };
-  peer.stranger = place;
+  peer.place = place;
   auto connection = co_await begin(std::move(stream), std::move(peer));
   if (!connection) co_return;
   place->cut = [raw = connection->get()] { raw->cut(); };

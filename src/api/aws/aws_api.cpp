@@ -110,6 +110,7 @@ net::Task<AwsResult<>> AwsApi::admit(AwsService& service, const wire::SigV4Reque
     if (!role) co_return std::unexpected(ended_session());
     call.role = *std::move(role);
   }
+  call.exchange.note_caller(true);
   co_return AwsResult<>();
 }
 
@@ -140,6 +141,7 @@ net::Task<void> AwsApi::handle(net::HttpExchange& exchange, net::Target target) 
   const AwsError& error = done.error();
   if (error.error.code == Code::internal || error.error.code == Code::corrupt)
     log_.error("aws", {{"service", call.claim.service}, {"error", error.error.text()}});
+  if (error.auth) exchange.note_caller(false);
   AwsReply reply = service.render(error, call.request_id);
   metrics_.add("firebreak_aws_errors_total", obs::label("status", std::to_string(reply.status)));
   if (http.method == "HEAD") reply.body.clear();

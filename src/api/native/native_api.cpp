@@ -58,7 +58,9 @@ net::Task<Result<>> NativeApi::dispatch(net::HttpExchange& exchange, net::Target
                                       json::serialize(openapi()),
                                       Deadline::in(std::chrono::seconds(30)));
   }
-  FB_CO_TRY_ASSIGN(control::Caller caller, authenticate(exchange.request()));
+  auto known = authenticate(exchange.request());
+  exchange.note_caller(known.has_value());
+  FB_CO_TRY_ASSIGN(control::Caller caller, std::move(known));
   const Match match = router_.match(exchange.request().method, target.segments);
   if (match.route == nullptr && match.path_known)
     co_return co_await reply_wrong_method(exchange, match.methods);

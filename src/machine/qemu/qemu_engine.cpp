@@ -295,9 +295,18 @@ net::Task<Result<>> QemuEngine::remove_snapshot(const std::string& directory, De
 Result<Inventory> QemuEngine::inventory() const {
   Inventory found;
   FB_TRY_ASSIGN(found.machines, list());
-  FB_TRY_ASSIGN(found.cgroups, host_.cgroup_names());
+  const OwnProcesses own = own_processes();
+  FB_TRY_ASSIGN(const std::vector<std::string> groups, host_.cgroup_names());
+  for (const std::string& name : groups) {
+    FoundCgroup group{.name = name, .ours = std::nullopt};
+    const auto pids = host_.cgroup_processes(name);
+    if (pids && !pids->empty())
+      group.ours = std::ranges::any_of(*pids, [&own](pid_t pid) { return own.contains(pid); });
+    found.cgroups.push_back(std::move(group));
+  }
   FB_TRY_ASSIGN(found.uids, host_.uid_leases());
   found.processes = processes_of(host_.config().uids);
+  for (FoundProcess& process : found.processes) process.ours = own.contains(process.pid);
   found.mounts = mounts_below(host_.config().data_dir);
   const std::string snapshots = host_.config().data_dir + "/snapshots";
   if (auto names = sys::list_dir(snapshots)) found.snapshots = *names;
@@ -312,6 +321,18 @@ Result<Inventory> QemuEngine::inventory() const {
   std::ranges::copy_if(*names, std::back_inserter(found.old_kernels),
                        [&](const std::string& name) { return !name.ends_with(*current); });
   return found;
+}
+
+OwnProcesses QemuEngine::own_processes() const {
+  std::set<pid_t> recorded;
+  if (const auto ids = host_.machine_ids()) {
+    for (const std::string& id : *ids) {
+      const auto record = host_.read_record(id);
+      if (record && record->pid != 0 && is_alive(process_of(*record)))
+        recorded.insert(static_cast<pid_t>(record->pid));
+    }
+  }
+  return {host_.config().data_dir, std::move(recorded)};
 }
 
 Result<std::vector<FoundMachine>> QemuEngine::list() const {

@@ -47,6 +47,7 @@ class QemuEngine final : public Engine {
   const std::string& preparing() const { return preparing_id_; }
   // Looks at the whole host; blocking.
   Result<Inventory> inventory() const;
+  OwnProcesses own_processes() const;
 
   MachineHost& host() { return host_; }
 
