@@ -86,6 +86,7 @@ Result<> Context::restart(Started started) {
   drop_kernel();
   if (busy()) finish_run("died");
   ++restarts_;
+  lost_ = false;  // whoever asked for it knows
   return start(std::move(started));
 }
 
@@ -104,12 +105,17 @@ Result<std::shared_ptr<ContextRun>> Context::run(std::string code,
   sent_ = begun_ = interrupt_wanted_ = timed_out_ = false;
   run_started_ = Reactor::Clock::now();
   if (timeout) run_timer_ = site_.reactor.after(*timeout, [this] { on_timeout(); });
-  const json::object started{{"context", id_}, {"run", run_->id()}};
+  const json::object started{{"context", id_}, {"run", run_->id()}, {"state", found_state()}};
   const std::string text = json::serialize(started);
   run_->room(text.size());
   run_->put(wire::FrameType::started, text);
   if (ready_) send_code();
   return run_;
+}
+
+const char* Context::found_state() {
+  if (std::exchange(lost_, false)) return "restarted";
+  return execution_count_ == 0 ? "fresh" : "kept";
 }
 
 void Context::send_code() {
@@ -148,6 +154,7 @@ void Context::on_grace_over() {
   drop_kernel();
   finish_run("timeout");
   ++restarts_;
+  lost_ = true;
 }
 
 std::size_t Context::room(std::size_t want) {
@@ -214,6 +221,7 @@ void Context::on_gone(const ExecExit& exit) {
   drop_kernel();
   if (busy()) finish_run(timed_out_ ? "timeout" : "died", &exit);
   ++restarts_;
+  lost_ = true;
   answer_started(fail(Code::unavailable, std::move(why)));
 }
 

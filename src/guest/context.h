@@ -68,6 +68,8 @@ class Context final : private KernelSink {
   void on_ready();
   void on_done(std::string_view note);
   void answer_started(const Result<>& result);
+  // What a run that begins now finds.
+  const char* found_state();
   void send_code();
   void on_timeout();
   void on_grace_over();
@@ -84,6 +86,7 @@ class Context final : private KernelSink {
   Reactor::TimerId start_timer_;
   std::string startup_errors_;
   std::uint64_t restarts_ = 0;
+  bool lost_ = false;                  // the last one ended by itself, and no run knows yet
   std::uint64_t execution_count_ = 0;  // of this interpreter
 
   std::shared_ptr<ContextRun> run_;  // the last one

@@ -15,6 +15,7 @@
 namespace firebreak::testing_agent {
 
 struct Ran {
+  json::object started;
   std::string out, err;
   std::vector<json::object> items;
   json::object error;
@@ -23,6 +24,7 @@ struct Ran {
   bool whole = true;
 
   std::string status() const { return text(done, "status"); }
+  std::string state() const { return text(started, "state"); }
   std::string text(const json::object& object, std::string_view name) const {
     const auto* value = object.if_contains(name);
     return value != nullptr && value->is_string() ? std::string(value->as_string()) : "";
@@ -52,6 +54,7 @@ inline Ran parse_run(std::string_view body) {
     const std::string& payload = (*frame)->payload;
     const char letter = "soe??ixdp"[static_cast<int>((*frame)->type)];
     if (letter != 'p' && !ran.order.ends_with(letter)) ran.order.push_back(letter);
+    if (letter == 's') ran.started = object(payload);
     if (letter == 'o') ran.out += payload;
     if (letter == 'e') ran.err += payload;
     if (letter == 'p') parts += payload;

@@ -222,7 +222,9 @@ TEST_F(ContextNative, InterruptTimeoutRestart) {
   ran = run(id, "while True:\n  try: time.sleep(30)\n  except KeyboardInterrupt: print('no')", 200);
   EXPECT_EQ(ran.status(), "timeout");
   EXPECT_EQ(ran.out, "no\n");
-  EXPECT_EQ(run(id, "x").error.at("name").as_string(), "NameError") << "it had to be killed";
+  ran = run(id, "x");
+  EXPECT_EQ(ran.error.at("name").as_string(), "NameError") << "it had to be killed";
+  EXPECT_EQ(ran.state(), "restarted");
   EXPECT_EQ(status(id).at("restarts").as_int64(), 1);
   run(id, "y = 2");
   stream = start(id, "import time\nprint('on')\ntime.sleep(30)");
@@ -234,6 +236,7 @@ TEST_F(ContextNative, InterruptTimeoutRestart) {
   ran = run(id, "y");
   EXPECT_EQ(ran.error.at("name").as_string(), "NameError");
   EXPECT_EQ(ran.done.at("execution_count").as_int64(), 1);
+  EXPECT_EQ(ran.state(), "fresh") << "it was asked for";
 }
 
 TEST_F(ContextNative, AnInterpreterThatDiesIsReplaced) {
@@ -242,10 +245,19 @@ TEST_F(ContextNative, AnInterpreterThatDiesIsReplaced) {
   EXPECT_EQ(ran.status(), "died");
   EXPECT_EQ(ran.out, "last\n");
   EXPECT_EQ(ran.done.at("exit").as_object().at("signal").as_int64(), SIGKILL);
-  EXPECT_EQ(run(id, "1 + 1").value(), "2");
+  EXPECT_EQ(ran.state(), "fresh");
+  const Ran next = run(id, "1 + 1");
+  EXPECT_EQ(next.value(), "2");
+  EXPECT_EQ(next.state(), "restarted");
   EXPECT_EQ(run(id, "os._exit(7)").status(), "error");
   EXPECT_EQ(run(id, "import os; os._exit(7)").status(), "died");
   EXPECT_EQ(run(id, "'again'").value(), "'again'");
+  // Between two runs it may die, too; the run after the next finds what the next one left.
+  const std::int64_t pid = status(id).at("pid").as_int64();
+  ASSERT_EQ(::kill(static_cast<pid_t>(pid), SIGKILL), 0);
+  ASSERT_TRUE(data_->until([&] { return status(id).at("state").as_string() == "dead"; }, 20s));
+  EXPECT_EQ(run(id, "x = 1").state(), "restarted");
+  EXPECT_EQ(run(id, "x").state(), "kept");
   // Deleting ends a run and whoever waits for it.
   const auto stream = start(id, "import time; time.sleep(60)");
   EXPECT_TRUE(data_->until([&] { return !data_->reply(stream).body.empty(); }));
