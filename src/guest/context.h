@@ -22,6 +22,7 @@ struct Language {
   std::vector<std::string> arguments;
   std::string_view script;  // kernels/
   int reseed_signal;
+  bool loads_modules;  // its kernel takes options: {"modules": [..]}
 };
 const std::vector<Language>& languages();
 
@@ -36,7 +37,9 @@ class Context final : private KernelSink {
   };
   using Started = std::function<void(const Result<>&)>;
 
-  Context(Site site, std::string id, const Language& language, ExecSpec spec);
+  // `modules` are loaded before it is ready for the first time.
+  Context(Site site, std::string id, const Language& language, ExecSpec spec,
+          std::vector<std::string> modules);
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
   ~Context() override;
@@ -80,6 +83,7 @@ class Context final : private KernelSink {
   std::string id_;
   const Language& language_;
   ExecSpec spec_;
+  std::vector<std::string> modules_;  // not yet loaded
   std::unique_ptr<Kernel> kernel_;
   bool ready_ = false;
   Started started_;

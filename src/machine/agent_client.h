@@ -89,6 +89,7 @@ struct ContextSpec {
   std::string cwd;
   std::string user;
   std::string id;
+  std::vector<std::string> modules;  // loaded before it is ready
 };
 
 struct ContextStatus {

@@ -102,6 +102,8 @@ net::Task<Result<ContextStatus>> AgentClient::create_context(const ContextSpec& 
   if (!spec.cwd.empty()) body["cwd"] = spec.cwd;
   if (!spec.user.empty()) body["user"] = spec.user;
   if (!spec.id.empty()) body["id"] = spec.id;
+  if (!spec.modules.empty())
+    body["modules"] = json::array(spec.modules.begin(), spec.modules.end());
   FB_CO_TRY_ASSIGN(json::object answer, co_await data_call("POST", "/contexts", body, deadline));
   co_return parse_status(answer);
 }

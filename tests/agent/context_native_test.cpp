@@ -1,5 +1,6 @@
 // Contexts without a guest: the real agent, and interpreters of this host.
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
@@ -60,6 +61,58 @@ TEST_F(ContextNative, AnInterpreterThatCannotStartSaysWhy) {
   EXPECT_EQ(reply.status, 503);
   EXPECT_THAT(reply.body, HasSubstr("broken here"));
   EXPECT_EQ(data_->call("GET", "/contexts").json().at("contexts").as_array().size(), 0U);
+}
+
+TEST_F(ContextNative, ModulesAreLoadedBeforeItIsReady) {
+  std::ofstream(dir_ + "/fb_one.py") << "print('printed')\nimport os\npid = os.getpid()\n";
+  const std::string where = R"(,"cwd":"/","env":{"PYTHONPATH":")" + dir_ + R"("},"modules":)";
+  const std::string id = create("python", where + R"(["colorsys","fb_one","xml.dom"])");
+  const Ran ran =
+      run(id,
+          "import sys, os\n[m in sys.modules for m in ('colorsys', 'fb_one', "
+          "'xml.dom')], 'fb_one' in globals(), sys.modules['fb_one'].pid == os.getpid()");
+  EXPECT_EQ(ran.value(), "([True, True, True], False, True)");
+  EXPECT_EQ(ran.state(), "fresh");
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(run(id, "os._exit(1)").status(), "died");
+  EXPECT_EQ(run(id, "import sys; 'fb_one' in sys.modules").value(), "False");
+
+  std::ofstream(dir_ + "/fb_exits.py") << "import sys; sys.exit(3)";
+  std::ofstream(dir_ + "/fb_broken.py") << "x = = 1";
+  const std::pair<const char*, const char*> failures[] = {
+      {"fb_nope", "cannot import fb_nope: ModuleNotFoundError: No module named 'fb_nope'"},
+      {"fb_exits", "cannot import fb_exits: SystemExit: 3"},
+      {"fb_broken", "SyntaxError: invalid syntax"}};
+  for (const auto& [name, why] : failures) {
+    const Reply reply = data_->call(
+        "POST", "/contexts", R"({"language":"python")" + where + R"(["fb_one",")" + name + "\"]}");
+    EXPECT_EQ(reply.status, 503) << reply.body;
+    EXPECT_THAT(reply.body, HasSubstr(why));
+  }
+  std::string many = "[\"m\"";
+  for (int i = 0; i < 64; ++i) many += ",\"m\"";
+  for (const std::string& wrong : {many + "]", std::string(R"([""])"), std::string(R"([1])"),
+                                   "[\"" + std::string(201, 'm') + "\"]"})
+    EXPECT_EQ(
+        data_->call("POST", "/contexts", R"({"language":"python","modules":)" + wrong + "}").status,
+        400)
+        << wrong;
+  EXPECT_EQ(data_->call("POST", "/contexts", R"({"language":"bash","modules":["m"]})").status, 400);
+  EXPECT_EQ(data_->call("GET", "/contexts").json().at("contexts").as_array().size(), 1U);
+}
+
+TEST_F(ContextNative, ModulesOfNodeAreLoadedBeforeItIsReady) {
+  std::filesystem::create_directories(dir_ + "/node_modules/@fb/one");
+  std::ofstream(dir_ + "/node_modules/@fb/one/index.js") << "exports.pid = process.pid;";
+  const std::string cwd = R"(,"cwd":")" + dir_ + R"(","modules":)";
+  const std::string id = create("node", cwd + R"(["@fb/one","zlib"])");
+  EXPECT_EQ(run(id, "Object.keys(require.cache).some(name => name.includes('@fb/one'))").value(),
+            "true");
+  EXPECT_EQ(run(id, "require('@fb/one').pid === process.pid").value(), "true");
+  const Reply reply =
+      data_->call("POST", "/contexts", R"({"language":"node")" + cwd + R"(["fb-nope"]})");
+  EXPECT_EQ(reply.status, 503) << reply.body;
+  EXPECT_THAT(reply.body, HasSubstr("cannot load fb-nope: Error: Cannot find module 'fb-nope'"));
 }
 
 TEST_F(ContextNative, PythonErrorsAreDataWithoutOurFrames) {

@@ -5,6 +5,7 @@ import __future__
 import ast
 import base64
 import builtins
+import importlib
 import inspect
 import json
 import linecache
@@ -404,7 +405,19 @@ class Kernel:
         finally:
             self.loop.remove_reader(fd)
 
+    def load(self, modules):
+        """Imports what is to be there from the start; without one of them this interpreter is of no use."""
+        for name in modules:
+            try:
+                importlib.import_module(name)
+            except BaseException as error:
+                why = "".join(traceback.format_exception_only(type(error), error)).strip()
+                self.flush()
+                os.write(2, ("cannot import %s: %s\n" % (name, why)).encode("utf-8", "backslashreplace"))
+                os._exit(1)
+
     def serve(self):
+        self.load(json.loads(self.channel.receive())["modules"])
         self.channel.send(b"R")
         while True:
             self.idle()
