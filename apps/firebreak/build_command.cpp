@@ -25,6 +25,7 @@ struct BuildOptions {
   std::vector<std::string> args;
   std::vector<std::string> env;
   std::vector<std::string> secrets;
+  std::vector<std::string> preload;
   std::uint32_t memory = 512;
   bool no_cache = false;
   bool python = false;
@@ -44,6 +45,7 @@ std::string build_path(const BuildOptions& options) {
   add("hooks", options.hooks);
   for (const std::string& arg : options.args) add("arg", arg);
   for (const std::string& env : options.env) add("env", env);
+  for (const std::string& modules : options.preload) add("preload", modules);
   if (options.no_cache) path += "&noCache=1";
   if (options.python) path += "&pythonContext=1";
   return path;
@@ -165,6 +167,10 @@ void add_build_command(CLI::App& image, Common& common, std::vector<Command>& co
   build_app->add_flag("--no-cache", options->no_cache, "Carry out every instruction");
   build_app->add_flag("--python-context", options->python,
                       "Freeze a warm Python interpreter into the image");
+  build_app->add_option(
+      "--preload", options->preload,
+      "LANGUAGE=MODULE,MODULE: freeze a warm interpreter (python or node) that has "
+      "loaded these");
   build_app->add_flag("--json", common.json, "Print the version as JSON");
   commands.push_back({build_app, [options, &common] {
                         return with_client(common, [&](Client& client, int& exit_code) {

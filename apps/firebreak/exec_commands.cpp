@@ -206,6 +206,11 @@ Result<> show_code_line(const json::object& line, int& status) {
     }
     return {};
   }
+  if (type == "started") {
+    if (text_of(line, "state") == "restarted")
+      std::cerr << "firebreak: the interpreter was restarted; its variables are gone\n";
+    return {};
+  }
   if (type == "done") {
     const std::string how = text_of(line, "status");
     if (how != "ok" && how != "error") {

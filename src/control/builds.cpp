@@ -84,15 +84,17 @@ std::string snapshot_key(const core::TenantId& tenant, const BuildRequest& reque
                          const image::BuiltDisk& built, const Environment& environment) {
   json::object env;
   for (const auto& [name, value] : environment) env[name] = value;
-  const json::object parts{{"tenant", tenant.str()},
-                           {"disk", built.disk.id},
-                           {"config", image::to_json(built.config)},
-                           {"hooks", core::to_json(request.hooks)},
-                           {"ready", std::to_string(request.ready_port) + request.ready_path},
-                           {"env", std::move(env)},
-                           {"memory", request.memory_mib},
-                           {"capabilities", request.all_capabilities},
-                           {"python", request.python_context}};
+  json::object parts{{"tenant", tenant.str()},
+                     {"disk", built.disk.id},
+                     {"config", image::to_json(built.config)},
+                     {"hooks", core::to_json(request.hooks)},
+                     {"ready", std::to_string(request.ready_port) + request.ready_path},
+                     {"env", std::move(env)},
+                     {"memory", request.memory_mib},
+                     {"capabilities", request.all_capabilities},
+                     {"python", request.python_context}};
+  // Without it the key is what it was before there was such an option.
+  if (!request.preload.empty()) parts["preload"] = core::to_json(request.preload);
   return wire::sha256_hex(json::serialize(parts));
 }
 
@@ -367,6 +369,7 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
       .port = request.ready_port != 0 ? request.ready_port : image::first_port(built.config),
       .ready_path = request.ready_path,
       .python_context = request.python_context,
+      .preload = request.preload,
       .machine = machine_spec(active),
       .log = [this, active](std::string_view text) {
         this->log().append(active->made.build.id, text);
@@ -400,6 +403,7 @@ Result<> Builds::record(Active& active, const image::BuiltDisk& built,
   for (const auto& [name, value] : flags) config[name] = value;
   config["image"] = image::to_json(built.config);
   config["steps"] = to_json(built.steps);
+  if (!active.request.preload.empty()) config[kPreload] = core::to_json(active.request.preload);
   config[kSnapshotKey] = key;
   version.config = json::serialize(config);
   return {};

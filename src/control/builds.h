@@ -12,6 +12,7 @@
 #include "control/capacity.h"
 #include "control/egress.h"
 #include "control/images.h"
+#include "core/preload.h"
 #include "image/layer_cache.h"
 
 namespace firebreak::control {
@@ -37,6 +38,7 @@ struct BuildRequest {
   core::Tags tags;
   bool all_capabilities = false;
   bool python_context = false;
+  core::Preload preload;
   std::string egress;        // of runs that ask for none; empty: the tenant's default
   std::string build_egress;  // empty: the server's setting, or the tenant's default
   std::string lambda;        // JSON that the Lambda façade keeps in the version

@@ -24,6 +24,7 @@ struct BaseImageRequest {
   core::Hooks hooks;
   std::map<std::string, std::string> env;
   bool python_context = false;
+  core::Preload preload;
   core::Tags tags;
 };
 

@@ -96,13 +96,36 @@ net::Task<Result<>> until_ready(machine::AgentClient& agent, const SnapshotSpec&
                  "nothing listens on port " + port + ", the first that EXPOSE names," + after);
 }
 
+std::vector<machine::ContextSpec> warm_contexts(const SnapshotSpec& spec) {
+  core::Preload warm = spec.preload;
+  if (spec.python_context) warm.try_emplace("python");
+  std::vector<machine::ContextSpec> contexts;
+  for (const auto& [language, modules] : warm)
+    contexts.push_back({.language = language,
+                        .id = language == "python" ? kWarmContext : language,
+                        .modules = modules});
+  return contexts;
+}
+
+net::Task<Result<>> start_interpreter(machine::AgentClient& agent, const SnapshotSpec& spec,
+                                      const machine::ContextSpec& context, Deadline deadline) {
+  std::string modules;
+  for (const std::string& name : context.modules) modules += (modules.empty() ? "" : ", ") + name;
+  const std::string what = "the interpreter of " + context.language;
+  say(spec, "starting " + what + (modules.empty() ? "" : " with " + modules));
+  const auto made = co_await agent.create_context(context, deadline);
+  if (made) co_return Result<>();
+  const Error& error = made.error();
+  // Not installed, or it ended while it started: that is the image's, and no trouble of the server.
+  if (error.code == Code::not_found || error.code == Code::unavailable)
+    co_return fail(Code::guest, what + " cannot be part of the snapshot: " + error.message);
+  co_return std::unexpected(error);
+}
+
 net::Task<Result<>> prepare(machine::Machine& machine, const SnapshotSpec& spec,
                             Deadline deadline) {
-  if (spec.python_context) {
-    say(spec, "starting the interpreter");
-    FB_CO_TRY(co_await machine.agent().data_call(
-        "POST", "/contexts", {{"language", "python"}, {"id", kWarmContext}}, deadline));
-  }
+  for (const machine::ContextSpec& context : warm_contexts(spec))
+    FB_CO_TRY(co_await start_interpreter(machine.agent(), spec, context, deadline));
   if (!spec.tenant.app) co_return Result<>();
   say(spec, "waiting for the application");
   co_return co_await until_ready(machine.agent(), spec, deadline);

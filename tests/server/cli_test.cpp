@@ -140,6 +140,17 @@ TEST_F(Cli, CodeKeepsStateAndShowsErrors) {
   EXPECT_THAT(error.err, HasSubstr("ValueError: bad"));
 }
 
+TEST_F(Cli, CodeSaysThatTheVariablesAreGone) {
+  const auto kept = server->cli({"code", id, "--context", "default", "-c", "c = 1"});
+  EXPECT_EQ(kept.status, 0);
+  EXPECT_EQ(kept.err, "");
+  EXPECT_EQ(server->cli({"code", id, "-c", "import os; os._exit(3)"}).status, 1);
+  const auto next = server->cli({"code", id, "-c", "'c' in globals()"});
+  EXPECT_EQ(next.out, "False\n");
+  EXPECT_EQ(next.err, "firebreak: the interpreter was restarted; its variables are gone\n");
+  EXPECT_EQ(server->cli({"code", id, "-c", "1"}).err, "");
+}
+
 TEST_F(Cli, CtrlCInterruptsTheCodeAndItsLastWordsArrive) {
   const std::string printed = server->data_dir() + "/interrupted";
   const std::string code = "import time\nb = 7\nprint('begun')\ntime.sleep(3600)";

@@ -5,6 +5,7 @@
 #include "api/native/microvm_json.h"
 #include "api/native/native_api.h"
 #include "base/text.h"
+#include "control/version_config.h"
 #include "image/context_upload.h"
 #include "wire/crypto.h"
 
@@ -56,9 +57,9 @@ Result<> read_secrets(const wire::Headers& headers, control::BuildRequest& reque
 
 // A misspelt one would be a build that is not what was asked for.
 Result<> check_query(const Call& call) {
-  constexpr std::array kKnown = {"file",      "target",      "arg",          "env",
-                                 "memoryMib", "noCache",     "ready",        "hooks",
-                                 "egress",    "buildEgress", "pythonContext"};
+  constexpr std::array kKnown = {"file",      "target",      "arg",           "env",
+                                 "memoryMib", "noCache",     "ready",         "hooks",
+                                 "egress",    "buildEgress", "pythonContext", "preload"};
   for (const auto& [name, value] : call.target.query) {
     if (std::ranges::find(kKnown, name) == kKnown.end())
       return fail(Code::invalid, "there is no query parameter " + name.substr(0, 100));
@@ -90,6 +91,8 @@ Result<control::BuildRequest> read_request(const Call& call) {
     } else if (name == "env") {
       FB_TRY_ASSIGN(const auto env, name_and_value(value, "env"));
       request.env[env.first] = env.second;
+    } else if (name == "preload") {
+      FB_TRY(core::add_preload(request.preload, value));
     }
   }
   if (call.target.has_query("hooks")) {
@@ -164,6 +167,7 @@ json::object to_json(const Found& found, const control::SnapshotBytes& occupied)
       {"memoryMib", version.memory_mib},   {"createdAt", core::to_unix_ms(version.created)},
       {"diskBytes", occupied.disk},        {"memoryBytes", occupied.memory}};
   if (!version.state_reason.empty()) out["stateReason"] = version.state_reason;
+  if (auto preload = control::preload_of(version)) out["preload"] = *std::move(preload);
   if (!found.build.id.empty()) out["build"] = found.build.id.str();
   if (found.build.finished) out["finishedAt"] = core::to_unix_ms(*found.build.finished);
   if (auto config = parse_json_object(version.config.empty() ? "{}" : version.config)) {
@@ -250,8 +254,8 @@ void NativeApi::add_build_routes() {
   router_.add({"POST", "/v1/images/{image}/builds",
                "Build from a Dockerfile; the body is the context as tar or zip: ?file, ?target, "
                "?arg=NAME=VALUE, ?env=NAME=VALUE, ?memoryMib, ?noCache=1, ?ready=PATH:PORT, "
-               "?hooks=JSON, ?egress, ?buildEgress, ?pythonContext=1; secrets as headers "
-               "x-build-secret: ID=BASE64",
+               "?hooks=JSON, ?egress, ?buildEgress, ?pythonContext=1, "
+               "?preload=LANGUAGE=MODULES; secrets as headers x-build-secret: ID=BASE64",
                false, [this](Call& call) { return build(builds_, pool_, call); }});
   router_.add({"GET", "/v1/images/{image}/versions/{version}",
                "One version, or latest: how it was made, what it runs, what it occupies", false,

@@ -45,6 +45,9 @@ const std::vector<Field> kApp{strings("argv", "program and arguments", true),
                               {"user", "string", "name, uid, or uid:gid; default root"},
                               {"pid1", "boolean", "it is PID 1 of its microVM; default true"}};
 
+const std::vector<Field> kPreload{strings("python", "at most 64 names, such as matplotlib.pyplot"),
+                                  strings("node", "at most 64 names, such as lodash")};
+
 const std::vector<Field> kLimits{{"microvms", "integer", "live ones"},
                                  {"memoryMib", "integer", "of live microVMs together"},
                                  {"images", "integer", "how many"},
@@ -212,7 +215,8 @@ const std::vector<CallFields> kCalls{
       object("hooks", "calls to the application at steps of its life", kHooks),
       texts("env", "defaults for everything that is started in it"),
       texts("tags", "names and values"),
-      {"pythonContext", "boolean", "a warm context `default` is part of the snapshot"}}},
+      {"pythonContext", "boolean", "a warm context `default` is part of the snapshot"},
+      object("preload", "modules that warm contexts of the snapshot have loaded", kPreload)}},
     {"POST /v1/images/{image}/builds",
      {{"file", "string", "default Dockerfile"},
       {"target", "string", "stage to build"},
@@ -224,7 +228,8 @@ const std::vector<CallFields> kCalls{
       {"hooks", "string", "JSON, as hooks of POST /v1/images"},
       {"egress", "string", "policy of its microVMs"},
       {"buildEgress", "string", "policy of the build"},
-      {"pythonContext", "string", kFlag}},
+      {"pythonContext", "string", kFlag},
+      {"preload", "string", "LANGUAGE=MODULE,MODULE, such as python=pandas,numpy", false, true}},
      {},
      true},
     {"GET /v1/images/{image}/versions/{version}/log", {kFollow}, {}},
