@@ -16,7 +16,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "guest/rooted.h"
+#include "base/rooted.h"
 #include "wire/tar.h"
 
 namespace firebreak::guest {

@@ -17,7 +17,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 
-namespace firebreak::guest {
+namespace firebreak {
 
 // The directory is "/" for absolute paths and links, and `..` stops there.
 inline constexpr std::uint64_t kInRoot = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
@@ -98,4 +98,4 @@ class NewFile {
 // number of descriptors for any depth.
 Result<> remove_tree(int parent, const std::string& name);
 
-}  // namespace firebreak::guest
+}  // namespace firebreak

@@ -1,4 +1,4 @@
-#include "guest/rooted.h"
+#include "base/rooted.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,7 +14,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 
-namespace firebreak::guest {
+namespace firebreak {
 namespace {
 
 // openat2 gives EAGAIN when a rename somewhere on the system made `..` unsafe to decide.
@@ -243,4 +243,4 @@ Result<> remove_tree(int parent, const std::string& name) {
   return TreeRemover(parent).run(name);
 }
 
-}  // namespace firebreak::guest
+}  // namespace firebreak
