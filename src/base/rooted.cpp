@@ -23,10 +23,6 @@ constexpr std::size_t kShownPath = 200;
 constexpr std::size_t kRemoveLevels = 32;
 constexpr int kRemovePasses = 4;
 
-std::string temporary_name() {
-  return ".fb-" + sys::random_hex(8);
-}
-
 std::string_view without_trailing_slashes(std::string_view path) {
   while (path.ends_with('/')) path.remove_suffix(1);
   return path;
@@ -139,6 +135,10 @@ Result<const dirent*> next_entry(DIR* dir) {
     const std::string_view name = entry->d_name;
     if (name != "." && name != "..") return entry;
   }
+}
+
+std::string temporary_name() {
+  return ".fb-" + sys::random_hex(8);
 }
 
 Result<std::unique_ptr<NewFile>> NewFile::create(int parent) {

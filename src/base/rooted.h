@@ -72,6 +72,9 @@ Result<DirStream> open_dir(int dir, const std::string& path, std::uint64_t resol
 // The next entry but "." and "..", or nullptr at the end.
 Result<const dirent*> next_entry(DIR* dir);
 
+// A name that nobody can foresee.
+std::string temporary_name();
+
 // A file under a temporary name that becomes `name` when it is complete, and vanishes if it never
 // is.
 class NewFile {
