@@ -1,7 +1,5 @@
 // check: through the running server, which knows its parked clones; without one, on the files
 // alone.
-#include <iostream>
-
 #include <CLI/CLI.hpp>
 #include <boost/asio/co_spawn.hpp>
 
@@ -22,11 +20,11 @@ int show(const json::object& report, bool as_json) {
   const json::array& leaks = report.at("leaks").as_array();
   for (const json::value& leak : leaks) {
     const json::object& entry = leak.as_object();
-    std::cout << text_of(entry, "kind") << " " << text_of(entry, "name") << " "
-              << text_of(entry, "what")
-              << (text_of(entry, "repaired") == "true" ? " (repaired)" : "") << "\n";
+    print_line(text_of(entry, "kind") + " " + text_of(entry, "name") + " " +
+               text_of(entry, "what") +
+               (text_of(entry, "repaired") == "true" ? " (repaired)" : ""));
   }
-  std::cout << leaks.size() << " leaks\n";
+  print_line(std::to_string(leaks.size()) + " leaks");
   return ok ? 0 : 1;
 }
 
@@ -92,7 +90,7 @@ void add_check_command(CLI::App& app, Common& common, std::vector<Command>& comm
          }
          auto report = check_alone(common.data_dir, *repair);
          if (report) return show(*report, common.json);
-         std::cerr << "firebreak: " << report.error().message << "\n";
+         print_error(report.error().message);
          return 1;
        }});
 }

@@ -1,6 +1,5 @@
 // cp: files and directories between here and a microVM, both ways.
 #include <filesystem>
-#include <iostream>
 
 #include <CLI/CLI.hpp>
 #include <fcntl.h>
@@ -89,11 +88,11 @@ mode_t file_mask() {
 
 void tell_changes(const client::Unpack::Changes& changes) {
   if (changes.texts > 0)
-    std::cerr << "firebreak: " << changes.texts
-              << " links that lead out of the target were written as text files; the first is "
-              << shown(changes.example) << "\n";
+    print_error(std::to_string(changes.texts) +
+                " links that lead out of the target were written as text files; the first is " +
+                changes.example);
   if (changes.left_out > 0)
-    std::cerr << "firebreak: " << changes.left_out << " pipes and devices were left out\n";
+    print_error(std::to_string(changes.left_out) + " pipes and devices were left out");
 }
 
 net::Task<Result<>> receive_directory(Client& client, std::string path, UniqueFd to) {
