@@ -1,6 +1,4 @@
 // usage, events, tenant, key, quota.
-#include <iostream>
-
 #include <CLI/CLI.hpp>
 
 #include "base/text.h"
@@ -56,7 +54,7 @@ void add_events(CLI::App& app, Common& common, std::vector<Command>& commands) {
       if (bytes.empty()) co_return Result<>();
       held += bytes;
       for (std::size_t end = held.find('\n'); end != std::string::npos; end = held.find('\n')) {
-        if (held.starts_with("data: ")) std::cout << held.substr(6, end - 6) << std::endl;
+        if (held.starts_with("data: ")) print_json_text(std::string_view(held).substr(6, end - 6));
         held.erase(0, end + 1);
       }
     }

@@ -1,8 +1,8 @@
 // image build: a directory goes up, the log comes down.
 #include <filesystem>
-#include <iostream>
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -103,10 +103,11 @@ net::Task<Result<>> follow(Client& client, const std::string& version_path) {
   FB_CO_TRY_ASSIGN(auto stream,
                    co_await client.start("GET", version_path + "/log?follow=1", false));
   FB_CO_TRY(co_await Client::check(*stream));
+  LogOutput log(STDERR_FILENO);
   for (;;) {
     FB_CO_TRY_ASSIGN(const std::string bytes, co_await stream->read(far_away()));
-    if (bytes.empty()) co_return Result<>();
-    std::cerr << bytes << std::flush;
+    if (bytes.empty()) co_return log.finish();
+    FB_CO_TRY(log.write(bytes));
   }
 }
 
@@ -128,15 +129,15 @@ net::Task<Result<>> build(Client& client, const BuildOptions& options, bool as_j
     body += bytes;
   }
   FB_CO_TRY_ASSIGN(const json::object made, parse_json_object(body));
-  const std::string version_path =
-      "/v1/images/" + percent_encode(options.name, "") + "/versions/" + text_of(made, "version");
+  const std::string version_path = "/v1/images/" + percent_encode(options.name, "") + "/versions/" +
+                                   percent_encode(text_of(made, "version"), "");
   FB_CO_TRY(co_await follow(client, version_path));
   FB_CO_TRY_ASSIGN(const json::object version, co_await client.call("GET", version_path));
   if (text_of(version, "state") != "SUCCESSFUL") exit_code = 1;
   if (as_json)
     print_json(version);
   else if (exit_code == 0)
-    std::cout << options.name << ":" << text_of(version, "version") << "\n";
+    print_line(options.name + ":" + text_of(version, "version"));
   co_return Result<>();
 }
 

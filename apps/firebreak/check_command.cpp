@@ -1,7 +1,5 @@
 // check: through the running server, which knows its parked clones; without one, on the files
 // alone.
-#include <iostream>
-
 #include <CLI/CLI.hpp>
 #include <boost/asio/co_spawn.hpp>
 
@@ -18,9 +16,9 @@ std::size_t show_each(const json::object& report, std::string_view list) {
   if (all == nullptr) return 0;
   for (const json::value& one : all->as_array()) {
     const json::object& entry = one.as_object();
-    std::cout << text_of(entry, "kind") << " " << text_of(entry, "name") << " "
-              << text_of(entry, "what")
-              << (text_of(entry, "repaired") == "true" ? " (repaired)" : "") << "\n";
+    print_line(text_of(entry, "kind") + " " + text_of(entry, "name") + " " +
+               text_of(entry, "what") +
+               (text_of(entry, "repaired") == "true" ? " (repaired)" : ""));
   }
   return all->as_array().size();
 }
@@ -33,9 +31,8 @@ int show(const json::object& report, bool as_json) {
   }
   const std::size_t unclear = show_each(report, "unclear");
   const std::size_t leaks = show_each(report, "leaks");
-  std::cout << leaks << " leaks";
-  if (unclear > 0) std::cout << ", " << unclear << " unclear";
-  std::cout << "\n";
+  print_line(std::to_string(leaks) + " leaks" +
+             (unclear > 0 ? ", " + std::to_string(unclear) + " unclear" : ""));
   return ok ? 0 : 1;
 }
 
@@ -101,7 +98,7 @@ void add_check_command(CLI::App& app, Common& common, std::vector<Command>& comm
          }
          auto report = check_alone(common.data_dir, *repair);
          if (report) return show(*report, common.json);
-         std::cerr << "firebreak: " << report.error().message << "\n";
+         print_error(report.error().message);
          return 1;
        }});
 }

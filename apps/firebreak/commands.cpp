@@ -1,7 +1,6 @@
 #include "commands.h"
 
 #include <chrono>
-#include <iostream>
 
 #include <fmt/format.h>
 
@@ -21,29 +20,8 @@ int with_client(const Common& common,
     outcome = client.run(body(client, status));
   }
   if (outcome) return status;
-  std::cerr << "firebreak: " << outcome.error().message << "\n";
+  print_error(outcome.error().message);
   return 1;
-}
-
-void print_json(const json::value& value) {
-  std::cout << json::serialize(value) << "\n";
-}
-
-void TextTable::print() const {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows_) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto& row : rows_) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line += std::string(widths[i] - row[i].size() + 2, ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    std::cout << line << "\n";
-  }
 }
 
 std::string text_of(const json::object& object, std::string_view name) {

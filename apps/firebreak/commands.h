@@ -10,6 +10,7 @@
 #include <CLI/App.hpp>
 
 #include "client.h"
+#include "client/output.h"
 
 namespace firebreak::cli {
 
@@ -41,18 +42,13 @@ void add_admin_commands(CLI::App& app, Common& common, std::vector<Command>& com
 int with_client(const Common& common,
                 const std::function<net::Task<Result<>>(Client&, int& status)>& body);
 
-void print_json(const json::value& value);
-
-// Columns as wide as their widest cell.
-class TextTable {
- public:
-  explicit TextTable(std::vector<std::string> head) : rows_{std::move(head)} {}
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  void print() const;
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
+// All that is printed for people goes through these.
+using client::LogOutput;
+using client::print_error;
+using client::print_json;
+using client::print_json_text;
+using client::print_line;
+using client::TextTable;
 
 std::string text_of(const json::object& object, std::string_view name);  // "" when absent or null
 std::string age_of(const json::object& object, std::string_view name);   // "3 m ago"

@@ -1,6 +1,7 @@
 // exec, code, logs: what a guest prints, as it prints it; the exit status is the remote one's.
 #include <csignal>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <sstream>
@@ -11,6 +12,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <unistd.h>
 
+#include "base/printable.h"
 #include "base/sys.h"
 #include "base/text.h"
 #include "commands.h"
@@ -30,23 +32,24 @@ std::string bytes_of(const json::object& line) {
   return wire::from_base64(text_of(line, "dataBase64")).value_or("");
 }
 
+// Takes what a program in the guest wrote, for one of our descriptors.
+using Write = std::function<Result<>(int fd, std::string_view bytes)>;
+
 // Prints one line of an output stream; sets the status at the end of it.
-Result<> show_line(const json::object& line, int& status) {
+Result<> show_line(const json::object& line, int& status, const Write& write) {
   const std::string type = text_of(line, "type");
   if (type == "stdout" || type == "stderr")
-    return sys::write_all(type == "stdout" ? STDOUT_FILENO : STDERR_FILENO, bytes_of(line));
-  if (type == "gap")
-    std::cerr << "[" << text_of(line, "bytes") << " bytes of output were dropped]\n";
+    return write(type == "stdout" ? STDOUT_FILENO : STDERR_FILENO, bytes_of(line));
+  if (type == "gap") print_error(text_of(line, "bytes") + " bytes of output were dropped");
   if (type == "exit") {
     if (const auto code = parse_u64(text_of(line, "exitCode"))) status = static_cast<int>(*code);
     if (const auto signal = parse_u64(text_of(line, "signal")))
       status = kSignalStatus + static_cast<int>(*signal);
     if (text_of(line, "timedOut") == "true") {
-      std::cerr << "firebreak: the command was ended at its time limit\n";
+      print_error("the command was ended at its time limit");
       status = kTimeoutStatus;
     }
-    if (text_of(line, "outOfMemory") == "true")
-      std::cerr << "firebreak: the guest ran out of memory\n";
+    if (text_of(line, "outOfMemory") == "true") print_error("the guest ran out of memory");
   }
   if (type == "error" || type == "failure") return fail(Code::guest, text_of(line, "message"));
   return {};
@@ -109,9 +112,14 @@ net::Task<Result<>> send_stdin(Client& client, std::string path) {
   co_return co_await Client::check(*stream);
 }
 
-net::Task<Result<>> follow(Client& client, std::string path, int& status) {
-  co_return co_await client.lines("GET", path, std::nullopt,
-                                  [&status](json::object line) { return show_line(line, status); });
+// What an exec or code prints is the user's own session: it may colour and move as it likes.
+Result<> pass_on(int fd, std::string_view bytes) {
+  return sys::write_all(fd, bytes);
+}
+
+net::Task<Result<>> follow(Client& client, std::string path, int& status, Write write) {
+  co_return co_await client.lines(
+      "GET", path, std::nullopt, [&](json::object line) { return show_line(line, status, write); });
 }
 
 net::Task<Result<>> exec_with_stdin(Client& client, const std::string& id, json::object body,
@@ -119,7 +127,7 @@ net::Task<Result<>> exec_with_stdin(Client& client, const std::string& id, json:
   body["openStdin"] = true;
   FB_CO_TRY_ASSIGN(const json::object made,
                    co_await client.call("POST", microvm_path(id, "/execs"), body));
-  const std::string path = microvm_path(id, "/execs/" + text_of(made, "exec"));
+  const std::string path = microvm_path(id, "/execs/" + percent_encode(text_of(made, "exec"), ""));
   auto input = [](Client& client, std::string path) -> net::Task<Result<>> {
     auto sent = co_await send_stdin(client, path);
     // The end of our input is not the end of the command, nor is it if it reads no more of it.
@@ -128,7 +136,7 @@ net::Task<Result<>> exec_with_stdin(Client& client, const std::string& id, json:
       (void)co_await never.wait(far_away());
     co_return sent;
   };
-  auto either = co_await (follow(client, path + "/output", status) || input(client, path));
+  auto either = co_await (follow(client, path + "/output", status, pass_on) || input(client, path));
   (void)co_await client.call("DELETE", path);
   co_return either.index() == 0 ? std::get<0>(either) : std::get<1>(either);
 }
@@ -156,7 +164,7 @@ void add_exec(CLI::App& app, Common& common, std::vector<Command>& commands) {
            body["stream"] = true;
            co_return co_await client.lines(
                "POST", microvm_path(options->id, "/exec"), body,
-               [&status](json::object line) { return show_line(line, status); });
+               [&status](json::object line) { return show_line(line, status, pass_on); });
          });
        }});
 }
@@ -186,9 +194,10 @@ Result<> show_code_line(const json::object& line, int& status) {
     const std::string kind = text_of(line, "kind");
     const std::string data = text_of(line, "data");
     if (kind == "text" || kind == "markdown" || kind == "json")
-      std::cout << data << "\n" << std::flush;
+      std::cout << data << "\n";
     else
-      std::cout << "[" << kind << ", " << data.size() << " bytes]\n" << std::flush;
+      print_line("[" + kind + ", " + std::to_string(data.size()) + " bytes]");
+    std::cout << std::flush;
     return {};
   }
   if (type == "error") {
@@ -202,7 +211,7 @@ Result<> show_code_line(const json::object& line, int& status) {
         }
       std::cerr << std::flush;
     } else {
-      std::cerr << text_of(line, "name") << ": " << text_of(line, "message") << "\n";
+      std::cerr << printable(text_of(line, "name") + ": " + text_of(line, "message")) << "\n";
     }
     return {};
   }
@@ -214,12 +223,12 @@ Result<> show_code_line(const json::object& line, int& status) {
   if (type == "done") {
     const std::string how = text_of(line, "status");
     if (how != "ok" && how != "error") {
-      std::cerr << "firebreak: " << how << "\n";
+      print_error(how);
       status = how == "timeout" ? kTimeoutStatus : 1;
     }
     return {};
   }
-  return show_line(line, status);
+  return show_line(line, status, pass_on);
 }
 
 // The context asked for, or the one of that language that is there, or a new one.
@@ -309,9 +318,15 @@ void add_logs(CLI::App& app, Common& common, std::vector<Command>& commands) {
   commands.push_back(
       {logs, [options, &common] {
          return with_client(common, [&](Client& client, int& status) -> net::Task<Result<>> {
-           co_return co_await follow(
+           LogOutput out(STDOUT_FILENO);
+           LogOutput err(STDERR_FILENO);
+           FB_CO_TRY(co_await follow(
                client, microvm_path(options->id, options->follow ? "/logs?follow=1" : "/logs"),
-               status);
+               status, [&](int fd, std::string_view bytes) {
+                 return (fd == STDOUT_FILENO ? out : err).write(bytes);
+               }));
+           FB_CO_TRY(out.finish());
+           co_return err.finish();
          });
        }});
 }

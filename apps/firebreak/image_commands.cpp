@@ -1,7 +1,6 @@
 // image ls, bases, cache, show, history, logs, rm; build is in build_command.cpp.
-#include <iostream>
-
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "commands.h"
@@ -119,10 +118,11 @@ net::Task<Result<>> logs(Client& client, const std::string& text, bool follow) {
       co_await client.start(
           "GET", ImageAndVersion(text).path() + "/log" + (follow ? "?follow=1" : ""), false));
   FB_CO_TRY(co_await Client::check(*stream));
+  LogOutput log(STDOUT_FILENO);
   for (;;) {
     FB_CO_TRY_ASSIGN(const std::string bytes, co_await stream->read(far_away()));
-    if (bytes.empty()) co_return Result<>();
-    std::cout << bytes << std::flush;
+    if (bytes.empty()) co_return log.finish();
+    FB_CO_TRY(log.write(bytes));
   }
 }
 

@@ -49,7 +49,7 @@ int run(int argc, char** argv) {
   if (arguments.size() > at && arguments[at] == "serve") {
     auto whole = firebreak::cli::with_config_file(arguments);
     if (!whole) {
-      std::cerr << "firebreak: " << whole.error().message << "\n";
+      firebreak::cli::print_error(whole.error().message);
       return kWrongUsage;
     }
     arguments = *std::move(whole);
@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const std::exception& error) {
-    std::cerr << "firebreak: internal error: " << error.what() << "\n";
+    firebreak::cli::print_error(std::string("internal error: ") + error.what());
   } catch (...) {
     std::cerr << "firebreak: internal error\n";
   }

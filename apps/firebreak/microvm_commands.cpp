@@ -1,6 +1,4 @@
 // run, ps, show, suspend, resume, fork, kill, events.
-#include <iostream>
-
 #include <CLI/CLI.hpp>
 
 #include "base/text.h"
@@ -110,7 +108,7 @@ void add_run(CLI::App& app, Common& common, std::vector<Command>& commands) {
                               if (common.json)
                                 print_json(made);
                               else
-                                std::cout << text_of(made, "id") << "\n";
+                                print_line(text_of(made, "id"));
                               co_return Result<>();
                             });
                       }});
@@ -159,24 +157,24 @@ void add_simple(CLI::App& app, Common& common, std::vector<Command>& commands, c
   CLI::App* command = app.add_subcommand(name, help);
   command->add_option("ID", *ids, "MicroVMs")->required();
   command->add_flag("--json", common.json, "Print JSON");
-  commands.push_back(
-      {command, [ids, &common, method, rest] {
-         return with_client(common, [&](Client& client, int& status) -> net::Task<Result<>> {
-           for (const std::string& id : *ids) {
-             auto answer = co_await client.call(method, microvm_path(id, rest));
-             if (!answer) {
-               std::cerr << "firebreak: " << id << ": " << answer.error().message << "\n";
-               status = 1;
-               continue;
-             }
-             if (common.json)
-               print_json(*answer);
-             else
-               std::cout << text_of(*answer, "id") << "\n";
-           }
-           co_return Result<>();
-         });
-       }});
+  commands.push_back({command, [ids, &common, method, rest] {
+                        return with_client(
+                            common, [&](Client& client, int& status) -> net::Task<Result<>> {
+                              for (const std::string& id : *ids) {
+                                auto answer = co_await client.call(method, microvm_path(id, rest));
+                                if (!answer) {
+                                  print_error(id + ": " + answer.error().message);
+                                  status = 1;
+                                  continue;
+                                }
+                                if (common.json)
+                                  print_json(*answer);
+                                else
+                                  print_line(text_of(*answer, "id"));
+                              }
+                              co_return Result<>();
+                            });
+                      }});
 }
 
 void add_fork(CLI::App& app, Common& common, std::vector<Command>& commands) {
@@ -199,7 +197,7 @@ void add_fork(CLI::App& app, Common& common, std::vector<Command>& commands) {
              print_json(made.at("items"));
            else
              for (const json::value& child : made.at("items").as_array())
-               std::cout << text_of(child.as_object(), "id") << "\n";
+               print_line(text_of(child.as_object(), "id"));
            co_return Result<>();
          });
        }});

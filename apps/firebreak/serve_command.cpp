@@ -5,10 +5,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 
 #include <CLI/CLI.hpp>
 #include <sys/resource.h>
+
+#include "client/output.h"
 
 namespace firebreak::cli {
 namespace {
@@ -169,7 +170,7 @@ int run_serve(ServerConfig config) {
   config.guest_dir = std::filesystem::absolute(config.guest_dir).string();
   auto served = serve(config);
   if (served) return 0;
-  std::cerr << "firebreak: " << served.error().text() << "\n";
+  client::print_error(served.error().text());
   return 1;
 }
 

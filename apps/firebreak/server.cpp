@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "api/guard.h"
 #include "api/native/native_api.h"
 #include "aws_services.h"
 #include "base/sys.h"
@@ -305,9 +306,9 @@ class Server {
       FB_TRY_ASSIGN(tls, local_certificate(ca_file));
     }
     auto handler = [this](net::HttpExchange& exchange) { return proxy_->handle(exchange); };
-    FB_TRY_ASSIGN(
-        endpoint_listener_,
-        net::HttpServer::listen(io_.get_executor(), config_.endpoint_listen, tls, handler));
+    FB_TRY_ASSIGN(endpoint_listener_,
+                  net::HttpServer::listen(io_.get_executor(), config_.endpoint_listen, tls,
+                                          api::guarded(handler, log_)));
     const std::string real = endpoint_listener_->address();
     const std::string port = real.substr(real.rfind(':') + 1);
     const std::string host = host_of(config_.endpoint_host);
@@ -332,8 +333,8 @@ class Server {
       FB_TRY_ASSIGN(tls, local_certificate(ca_file));
     }
     auto handler = [this](net::HttpExchange& exchange) { return handle(exchange); };
-    FB_TRY_ASSIGN(listener_,
-                  net::HttpServer::listen(io_.get_executor(), config_.listen, tls, handler));
+    FB_TRY_ASSIGN(listener_, net::HttpServer::listen(io_.get_executor(), config_.listen, tls,
+                                                     api::guarded(handler, log_)));
     const std::string url = (tls ? "https://" : "http://") + listener_->address();
     const std::string endpoint_url = "https://" + endpoints_.authority;
     json::object about{{"pid", ::getpid()}, {"url", url}, {"endpointUrl", endpoint_url}};

@@ -1,6 +1,4 @@
 // token: issue, list and revoke tokens of a microVM's endpoint.
-#include <iostream>
-
 #include <CLI/CLI.hpp>
 
 #include "base/text.h"
@@ -49,7 +47,7 @@ net::Task<Result<>> issue_token(Client& client, const TokenOptions& options, boo
   if (json)
     print_json(issued);
   else
-    std::cout << text_of(issued, "token") << "\n";
+    print_line(text_of(issued, "token"));
   co_return Result<>();
 }
 
@@ -76,7 +74,7 @@ void add_token_command(CLI::App& app, Common& common, std::vector<Command>& comm
            FB_CO_TRY(co_await client.call(
                "DELETE",
                microvm_path(options->id, "/tokens/" + percent_encode(options->revoke, ""))));
-           std::cout << options->revoke << "\n";
+           print_line(options->revoke);
            co_return Result<>();
          });
        }});

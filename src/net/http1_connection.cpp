@@ -404,9 +404,7 @@ Task<void> Http1Connection::serve() {
       co_return;
     }
     Http1Exchange exchange(shared_from_this(), parser.take_head());
-    (void)co_await run_handler(service->handler, exchange);
-    if (!exchange.started())
-      (void)co_await exchange.reply(500, {}, {}, Deadline::in(kServerWriteTimeout));
+    co_await run_handler(service->handler, exchange);
     // The bytes that follow are of another protocol, or behind half an answer.
     if (exchange.upgraded() || !exchange.finished()) co_return;
     if (exchange.keep_alive() && !parser.complete()) co_await discard_body();

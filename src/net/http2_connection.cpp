@@ -344,9 +344,7 @@ Task<void> Http2Connection::write_loop() {
 
 Task<void> Http2Connection::handle(std::shared_ptr<Stream> stream) {
   Http2Exchange exchange(shared_from_this(), stream);
-  (void)co_await run_handler(service_->handler, exchange);
-  if (!exchange.started())
-    (void)co_await exchange.reply(500, {}, {}, Deadline::in(kServerWriteTimeout));
+  co_await run_handler(service_->handler, exchange);
   if (!exchange.finished() && !stream->closed) {
     session_->reset(stream->id, wire::H2Error::internal);
     flush();

@@ -64,8 +64,8 @@ struct AnswerPlan {
 };
 Result<AnswerPlan> plan_answer(const std::string& method, int status, wire::Headers headers);
 
-// False: the handler threw.
-Task<bool> run_handler(const HttpHandler& handler, HttpExchange& exchange);
+// What the handler leaves unanswered, or throws before it answers, becomes a 500.
+Task<void> run_handler(const HttpHandler& handler, HttpExchange& exchange);
 
 std::string http_date();
 

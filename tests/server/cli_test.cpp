@@ -184,6 +184,45 @@ TEST_F(Cli, CopiesBothWays) {
   EXPECT_EQ(server->cli({"cp", "a", "b"}).status, 1);
 }
 
+TEST_F(Cli, AGuestCannotMakeACopyLeaveItsTarget) {
+  const std::string here = server->data_dir() + "/planted";
+  const std::string victim = here + "/victim";
+  const std::string to = here + "/to";
+  fs::create_directories(victim);
+  fs::create_directories(to);
+  std::ofstream(victim + "/key") << "mine";
+  const auto in_guest = [](const std::string& script) {
+    const auto done = server->cli({"exec", id, "--", "sh", "-ec", script});
+    EXPECT_EQ(done.status, 0) << done.err;
+  };
+  const auto text_in = [](const std::string& path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  in_guest("mkdir /srv/p; cd /srv/p; echo one >f; ln -s f near; mkfifo pipe; ln -s " + victim +
+           " out; ln -s " + victim + "/key f.part; ln -s ../victim up");
+  const auto first = server->cli({"cp", id + ":/srv/p/.", to});
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("3 links that lead out of the target"));
+  EXPECT_THAT(first.err, HasSubstr("1 pipes and devices"));
+  EXPECT_FALSE(fs::is_symlink(to + "/out"));
+  EXPECT_TRUE(fs::is_symlink(to + "/near"));
+  EXPECT_FALSE(fs::exists(to + "/pipe"));
+  // The guest has changed what it shows, and here lies what an older client left.
+  in_guest("cd /srv/p; rm out; mkdir out; echo evil >out/key; echo two >f");
+  for (const auto& [name, target] : {std::pair("out", ""), {"f.part", "/key"}, {"f", "/key"}}) {
+    fs::remove(to + "/" + name);
+    fs::create_symlink(victim + target, to + "/" + name);
+  }
+  EXPECT_EQ(server->cli({"cp", id + ":/srv/p/f", to}).status, 0);
+  EXPECT_EQ(text_in(to + "/f"), "two\n");
+  EXPECT_EQ(server->cli({"cp", id + ":/srv/p/out", to}).status, 0);
+  EXPECT_EQ(text_in(to + "/out/key"), "evil\n");
+  EXPECT_EQ(server->cli({"cp", id + ":/srv/p/.", to}).status, 0);
+  EXPECT_EQ(text_in(victim + "/key"), "mine");
+  EXPECT_EQ(std::distance(fs::directory_iterator(victim), {}), 1);
+}
+
 TEST_F(Cli, ListsAndJson) {
   EXPECT_THAT(server->cli({"ps"}).out, HasSubstr(id));
   auto list = parse_json(server->cli({"ps", "--json"}).out);

@@ -1,5 +1,6 @@
 #include "api/native/native_api.h"
 
+#include "api/guard.h"
 #include "api/native/fields.h"
 #include "api/native/openapi.h"
 
@@ -81,7 +82,7 @@ net::Task<Result<>> NativeApi::dispatch(net::HttpExchange& exchange, net::Target
 }
 
 net::Task<void> NativeApi::handle(net::HttpExchange& exchange, net::Target target) {
-  auto done = co_await dispatch(exchange, std::move(target));
+  auto done = co_await caught(dispatch(exchange, std::move(target)));
   if (done) co_return;
   obs::Metrics& metrics = supervisor_.services().metrics;
   metrics.add("firebreak_api_errors_total", obs::label("code", to_string(done.error().code)));
