@@ -31,6 +31,7 @@
 #include "machine/qemu/qemu_engine.h"
 #include "net/http_server.h"
 #include "net/tls_identity.h"
+#include "server_addresses.h"
 #include "server_values.h"
 #include "store/sqlite/sqlite_store.h"
 
@@ -70,8 +71,9 @@ class FaultPoint {
 
 class Server {
  public:
-  explicit Server(const ServerConfig& config)
+  Server(const ServerConfig& config, ServerAddresses addresses)
       : config_(config),
+        addresses_(std::move(addresses)),
         log_(STDERR_FILENO,
              config.log_format == "json" ? obs::LogFormat::json : obs::LogFormat::text,
              level_of(config.log_level)) {}
@@ -307,7 +309,7 @@ class Server {
     auto handler = [this](net::HttpExchange& exchange) { return proxy_->handle(exchange); };
     FB_TRY_ASSIGN(
         endpoint_listener_,
-        net::HttpServer::listen(io_.get_executor(), config_.endpoint_listen, tls, handler));
+        net::HttpServer::serve(io_.get_executor(), std::move(addresses_.endpoints), tls, handler));
     const std::string real = endpoint_listener_->address();
     const std::string port = real.substr(real.rfind(':') + 1);
     const std::string host = host_of(config_.endpoint_host);
@@ -332,8 +334,8 @@ class Server {
       FB_TRY_ASSIGN(tls, local_certificate(ca_file));
     }
     auto handler = [this](net::HttpExchange& exchange) { return handle(exchange); };
-    FB_TRY_ASSIGN(listener_,
-                  net::HttpServer::listen(io_.get_executor(), config_.listen, tls, handler));
+    FB_TRY_ASSIGN(listener_, net::HttpServer::serve(io_.get_executor(), std::move(addresses_.api),
+                                                    tls, handler));
     const std::string url = (tls ? "https://" : "http://") + listener_->address();
     const std::string endpoint_url = "https://" + endpoints_.authority;
     json::object about{{"pid", ::getpid()}, {"url", url}, {"endpointUrl", endpoint_url}};
@@ -409,6 +411,7 @@ class Server {
   }
 
   ServerConfig config_;
+  ServerAddresses addresses_;  // until the listeners have them
   core::SystemClock clock_;
   obs::Log log_;
   obs::Metrics metrics_;
@@ -446,10 +449,13 @@ class Server {
 }  // namespace
 
 Result<> serve(const ServerConfig& config) {
+  FB_TRY(check_can_serve(config));
+  // Before anything is written or started: a server that cannot answer leaves no trace.
+  FB_TRY_ASSIGN(ServerAddresses addresses, take_addresses(config));
   // Orphans of jails come to us and are reaped.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   ::signal(SIGPIPE, SIG_IGN);
-  Server server(config);
+  Server server(config, std::move(addresses));
   return server.run();
 }
 
