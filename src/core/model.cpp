@@ -132,7 +132,10 @@ Result<> enter(Microvm& microvm, MicrovmState state, Time at) {
   microvm.state_since = at;
   if (state == MicrovmState::suspended) microvm.suspended_at = at;
   if (state == MicrovmState::running) microvm.suspended_at.reset();
-  if (state == MicrovmState::terminated) microvm.terminated = at;
+  if (state == MicrovmState::terminated) {
+    microvm.terminated = at;
+    microvm.env.clear();
+  }
   return {};
 }
 

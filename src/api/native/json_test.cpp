@@ -232,6 +232,15 @@ TEST(HooksJson, AMisspeltHookIsRefusedWithTheNamesThereAre) {
   EXPECT_THAT(member.error().message, AllOf(HasSubstr("'enable'"), HasSubstr("enabled")));
 }
 
+TEST(Launch, TakesANameAndRefusesWhatIsNone) {
+  const auto launch = [](const char* text) { return parse_launch(*parse_json_object(text)); };
+  EXPECT_EQ(launch(R"({"image":"a"})")->name, "");
+  EXPECT_EQ(launch(R"({"image":"a","name":"web-1"})")->name, "web-1");
+  for (const char* bad : {R"({"image":"a","name":""})", R"({"image":"a","name":"Web"})",
+                          R"({"image":"a","name":"microvm-1"})", R"({"image":"a","name":7})"})
+    EXPECT_FALSE(launch(bad)) << bad;
+}
+
 // ---- answers
 
 TEST(MicrovmJson, ShowsNoSecretsAndSaysWhatIsAbsent) {

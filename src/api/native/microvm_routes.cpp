@@ -12,16 +12,10 @@ core::MicrovmId id_of(const Call& call) {
   return core::MicrovmId(call.param("id"));
 }
 
-// Members that are absent stay as they are; null takes the policy or the limit away.
-struct Update {
-  std::optional<std::optional<core::IdlePolicy>> idle;
-  std::optional<std::optional<core::Seconds>> max_duration;
-  std::optional<std::string> egress;
-};
-
-Result<Update> parse_update(const json::object& body) {
-  FB_TRY(check_known(body, {"idle", "maxDurationSeconds", "egress"}));
-  Update update;
+// Members that are absent stay as they are; null takes the policy, the limit or the name away.
+Result<control::MicrovmUpdate> parse_update(const json::object& body) {
+  FB_TRY(check_known(body, {"idle", "maxDurationSeconds", "egress", "name"}));
+  control::MicrovmUpdate update;
   if (const json::value* idle = body.if_contains("idle")) {
     if (idle->is_null()) {
       update.idle.emplace(std::nullopt);
@@ -48,6 +42,12 @@ Result<Update> parse_update(const json::object& body) {
     JsonReader reader(body);
     update.egress = reader.string("egress");
     FB_TRY(reader.result());
+  }
+  if (const json::value* name = body.if_contains("name")) {
+    JsonReader reader(body);
+    update.name = name->is_null() ? "" : reader.string("name");
+    FB_TRY(reader.result());
+    if (!name->is_null()) FB_TRY(core::check_microvm_name(*update.name));
   }
   return update;
 }
@@ -171,13 +171,13 @@ void NativeApi::add_microvm_routes() {
   router_.add({"GET", "/v1/microvms/{id}", "One microVM, why it is awake and what happens next",
                false, [&s, &endpoints](Call& call) { return get_microvm(s, endpoints, call); }});
   router_.add(
-      {"PATCH", "/v1/microvms/{id}", "Change idle policy, maximum duration and egress policy",
+      {"PATCH", "/v1/microvms/{id}", "Change name, idle policy, maximum duration and egress policy",
        false, [&s, &endpoints](Call& call) -> net::Task<Result<>> {
          FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
-         FB_CO_TRY_ASSIGN(const Update update, parse_update(body));
-         FB_CO_TRY_ASSIGN(const core::Microvm microvm,
-                          co_await s.update(call.tenant(), id_of(call), update.idle,
-                                            update.max_duration, update.egress, call.deadline));
+         FB_CO_TRY_ASSIGN(control::MicrovmUpdate update, parse_update(body));
+         FB_CO_TRY_ASSIGN(
+             const core::Microvm microvm,
+             co_await s.update(call.tenant(), id_of(call), std::move(update), call.deadline));
          co_return co_await call.reply_json(200, to_json(microvm, endpoints));
        }});
   router_.add({"DELETE", "/v1/microvms/{id}", "Terminate; one that has ended already is fine",
