@@ -110,6 +110,7 @@ const std::vector<CallFields> kCalls{
      {{"image", "string", "name of an image"},
       {"state", "string", "PENDING, RUNNING, SUSPENDING, SUSPENDED, TERMINATING or TERMINATED"},
       {"tag", "string", "KEY=VALUE"},
+      {"tenant", "string", "an account id, or all; administrators only"},
       {"pageSize", "integer", "1 to 1000"},
       {"pageToken", "string", "nextPageToken of the page before"}},
      {}},
