@@ -1,5 +1,8 @@
 #include "control/image_removal.h"
 
+#include <algorithm>
+#include <set>
+
 #include "control/images.h"
 
 namespace firebreak::control {
@@ -60,31 +63,79 @@ Result<Removed> remove_version_in(store::Store& store, const core::Image& image,
 
 }  // namespace
 
+Result<std::vector<core::ImageVersion>> unused_versions(store::Store& store,
+                                                        const core::Image& image) {
+  FB_TRY_ASSIGN(const auto newest, store.latest_runnable(image.id));
+  FB_TRY_ASSIGN(const auto live, store.live_microvms());
+  std::set<std::uint32_t> used;
+  if (newest) used.insert(newest->number);
+  for (const core::Microvm& microvm : live)
+    if (microvm.image == image.id) used.insert(microvm.image_version);
+  FB_TRY_ASSIGN(auto versions, store.list_versions(image.id));
+  std::ranges::sort(versions, {}, &core::ImageVersion::number);
+  const std::size_t all = versions.size();
+  std::erase_if(versions, [&used](const core::ImageVersion& version) {
+    return version.state == core::VersionState::pending ||
+           version.state == core::VersionState::in_progress || used.contains(version.number);
+  });
+  // An image has at least one.
+  if (!versions.empty() && versions.size() == all) versions.pop_back();
+  return versions;
+}
+
+Result<Removed> remove_versions(store::Store& store,
+                                const std::vector<core::ImageVersion>& versions) {
+  Removed removed;
+  for (const core::ImageVersion& version : versions) {
+    FB_TRY(note_removed(store, version, removed));
+    FB_TRY(store.remove_version(version.image, version.number));
+  }
+  return removed;
+}
+
+net::Task<void> Images::forget(Removed removed, Deadline deadline) {
+  for (const core::BuildId& build : removed.builds) log_.remove(build);
+  for (const core::ImageVersion& version : removed.versions) co_await pool_.drop(version);
+  for (const core::ImageVersion& version : removed.versions)
+    co_await forget_snapshot(version.snapshot, deadline);
+}
+
+net::Task<Result<std::vector<core::ImageVersion>>> Images::prune(core::TenantId tenant,
+                                                                 std::string name_or_id,
+                                                                 Deadline deadline) {
+  FB_CO_TRY_ASSIGN(const core::Image image, co_await find(tenant, std::move(name_or_id)));
+  if (image.tenant != tenant)
+    co_return fail(Code::denied, image_cannot("pruned: it is the system's", image));
+  FB_CO_TRY_ASSIGN(Removed removed,
+                   co_await services_.db.run([&](store::Store& store) -> Result<Removed> {
+                     FB_TRY_ASSIGN(const auto unused, unused_versions(store, image));
+                     return remove_versions(store, unused);
+                   }));
+  std::vector<core::ImageVersion> versions = removed.versions;
+  co_await forget(std::move(removed), deadline);
+  co_return versions;
+}
+
 net::Task<Result<>> Images::remove(core::TenantId tenant, std::string name_or_id,
                                    Deadline deadline) {
   FB_CO_TRY_ASSIGN(const core::Image image, co_await find(tenant, std::move(name_or_id)));
   if (image.tenant != tenant)
     co_return fail(Code::denied, image_cannot("removed: it is the system's", image));
   // One turn of the store: a launch has its record before, or does not find the version after.
-  FB_CO_TRY_ASSIGN(const Removed removed, co_await services_.db.run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(Removed removed, co_await services_.db.run([&](store::Store& store) {
     return remove_in(store, tenant, image.id);
   }));
   services_.reach("image.removed");
-  for (const core::BuildId& build : removed.builds) log_.remove(build);
-  for (const core::ImageVersion& version : removed.versions) co_await pool_.drop(version);
-  for (const core::ImageVersion& version : removed.versions)
-    co_await forget_snapshot(version.snapshot, deadline);
+  co_await forget(std::move(removed), deadline);
   co_return Result<>();
 }
 
 net::Task<Result<>> Images::remove_version(core::Image image, core::ImageVersion version,
                                            Deadline deadline) {
-  FB_CO_TRY_ASSIGN(const Removed removed, co_await services_.db.run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(Removed removed, co_await services_.db.run([&](store::Store& store) {
     return remove_version_in(store, image, version);
   }));
-  for (const core::BuildId& build : removed.builds) log_.remove(build);
-  co_await pool_.drop(version);
-  co_await forget_snapshot(version.snapshot, deadline);
+  co_await forget(std::move(removed), deadline);
   co_return Result<>();
 }
 

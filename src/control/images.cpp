@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/sys.h"
-#include "control/image_removal.h"
+#include "control/version_config.h"
 #include "image/hook_caller.h"
 #include "store/walk.h"
 
@@ -156,10 +156,32 @@ SnapshotBytes Images::occupied(const std::vector<core::ImageVersion>& versions) 
 
 namespace {
 
+// For one more version, by removing the oldest that nobody uses if that is wanted.
+Result<> make_room(store::Store& store, const core::Image& image, std::size_t allowed,
+                   std::size_t used, bool prune, Removed& removed) {
+  if (used < allowed) return {};
+  std::string repair = "remove versions with `firebreak image rm " + image.name +
+                       ":VERSION` or `firebreak image prune " + image.name + "`";
+  if (prune) {
+    FB_TRY_ASSIGN(auto unused, unused_versions(store, image));
+    const std::size_t needed = used + 1 - allowed;
+    if (unused.size() >= needed) {
+      unused.resize(needed);
+      FB_TRY_ASSIGN(removed, remove_versions(store, unused));
+      return {};
+    }
+    repair = "microVMs use its versions, terminate some of them";
+  }
+  return fail(Code::exhausted, "limit versions_per_image reached: image " + image.name + " has " +
+                                   std::to_string(used) + " of " + std::to_string(allowed) +
+                                   " versions; " + repair);
+}
+
 // All in one transaction's time: nobody else writes between the looks and the writes.
 Result<NewVersion> begin_in(store::Store& store, const core::TenantId& tenant,
                             const core::TenantLimits& limits, const std::string& name,
-                            const core::Tags& tags, core::ImageVersion version) {
+                            const core::Tags& tags, core::ImageVersion version, bool prune,
+                            Removed& removed) {
   NewVersion made;
   FB_TRY_ASSIGN(const auto existing, store.find_image_by_name(tenant, name));
   made.first = !existing || existing->tenant != tenant;
@@ -179,11 +201,7 @@ Result<NewVersion> begin_in(store::Store& store, const core::TenantId& tenant,
     if (made.image.state == ImageState::creating || made.image.state == ImageState::updating)
       return fail(Code::conflict, image_cannot("built: a build of it is under way", made.image));
     FB_TRY_ASSIGN(const auto known, store.list_versions(made.image.id));
-    if (known.size() >= limits.versions_per_image)
-      return fail(
-          Code::exhausted,
-          core::LimitRefusal{"versions_per_image", limits.versions_per_image, known.size(), {}}
-              .message());
+    FB_TRY(make_room(store, made.image, limits.versions_per_image, known.size(), prune, removed));
     for (const core::ImageVersion& other : known)
       version.number = std::max(version.number, other.number + 1);
     made.image.state = ImageState::updating;
@@ -205,13 +223,36 @@ Result<NewVersion> begin_in(store::Store& store, const core::TenantId& tenant,
 
 net::Task<Result<NewVersion>> Images::begin(core::TenantId tenant, core::TenantLimits limits,
                                             std::string name, core::Tags tags,
-                                            core::ImageVersion version) {
+                                            core::ImageVersion version, bool prune) {
   FB_CO_TRY(core::check_image_name(name));
   FB_CO_TRY(core::check(version.hooks));
   FB_CO_TRY(core::size_for(version.memory_mib));
   version.created = services_.clock.now();
+  Removed removed;
+  auto made = co_await services_.db.run([&](store::Store& store) {
+    return begin_in(store, tenant, limits, name, tags, version, prune, removed);
+  });
+  if (made) made->removed = removed.versions;
+  co_await forget(std::move(removed), Deadline::in(std::chrono::seconds(60)));
+  co_return made;
+}
+
+net::Task<Result<std::optional<NewVersion>>> Images::made_by(core::TenantId tenant,
+                                                             std::string name,
+                                                             std::string order_key) {
   co_return co_await services_.db.run(
-      [&](store::Store& store) { return begin_in(store, tenant, limits, name, tags, version); });
+      [&](store::Store& store) -> Result<std::optional<NewVersion>> {
+        FB_TRY_ASSIGN(const auto image, store.find_image_by_name(tenant, name));
+        if (!image || image->tenant != tenant) return std::nullopt;
+        if (image->state == ImageState::creating || image->state == ImageState::updating)
+          return std::nullopt;
+        FB_TRY_ASSIGN(const auto newest, store.latest_runnable(image->id));
+        if (!newest || order_key_of(*newest) != order_key) return std::nullopt;
+        FB_TRY_ASSIGN(const auto builds, store.list_builds(image->id, newest->number));
+        if (builds.empty()) return std::nullopt;
+        return NewVersion{
+            .image = *image, .version = *newest, .build = builds.back(), .unchanged = true};
+      });
 }
 
 net::Task<Result<>> Images::validate(std::string snapshot, core::Hooks hooks,

@@ -60,6 +60,50 @@ TEST_F(Build, AMisspeltParameterIsRefused) {
   EXPECT_THAT(refused.text, HasSubstr("nocache"));
 }
 
+// What the API answers to a build: the status, then the body.
+constexpr const char* kUpload = R"(import http.client, sys
+url, key, path = sys.argv[1:]
+api = http.client.HTTPConnection(url.split("//")[1])
+api.request("POST", path, sys.stdin.buffer.read(), {"authorization": "Bearer " + key})
+answer = api.getresponse()
+print(answer.status, answer.read().decode())
+)";
+
+TEST_F(Build, VersionsAreMadeOnlyForChangesAndGoWhenNobodyUsesThem) {
+  const Context context("FROM firebreak/debian:12\n");
+  const auto upload = [&](const std::string& query, const std::string& change) {
+    context.put("unused", change);
+    const std::string tar = "tar -C " + context.path() + " -c . | \"$@\"";
+    const auto done =
+        server->run({"/bin/sh", "-c", tar, "sh", "/usr/bin/python3", "-c", kUpload, server->url(),
+                     server->api_key(), "/v1/images/versions/builds" + query});
+    server->wait_for("/v1/images/versions/versions/latest", "state", "SUCCESSFUL");
+    return done.out;
+  };
+  const std::string limits =
+      "/v1/tenants/" + server->call("GET", "/v1/tenant").text_of("accountId") + "/limits";
+  server->call("PUT", limits, json::object{{"versionsPerImage", 2}});
+  EXPECT_THAT(upload("", "a"), AllOf(HasSubstr("202 "), HasSubstr("\"version\":\"1.0\"")));
+  EXPECT_THAT(upload("", "a"),
+              AllOf(HasSubstr("200 "), HasSubstr("\"version\":\"1.0\""),
+                    HasSubstr("\"state\":\"SUCCESSFUL\""), HasSubstr("\"unchanged\":true")));
+  EXPECT_THAT(upload("?noCache=1", "a"), HasSubstr("\"version\":\"2.0\""));
+  const std::string id =
+      server->call("POST", "/v1/microvms", json::object{{"image", "versions:1.0"}}).text_of("id");
+  EXPECT_THAT(upload("", "b"), AllOf(HasSubstr("429 "), HasSubstr("2 of 2 versions"),
+                                     HasSubstr("firebreak image prune versions")));
+  EXPECT_THAT(upload("?pruneVersions=1", "b"), AllOf(HasSubstr("429 "), HasSubstr("microVMs use")));
+  server->call("DELETE", "/v1/microvms/" + id);
+  EXPECT_THAT(upload("?pruneVersions=1", "b"),
+              AllOf(HasSubstr("202 "), HasSubstr("\"version\":\"3.0\""),
+                    HasSubstr("\"removed\":[\"1.0\"]")));
+  const Answer pruned = server->call("POST", "/v1/images/versions/prune");
+  EXPECT_EQ(pruned.text_of("removed"), "[\"2.0\"]") << pruned.text;
+  EXPECT_EQ(server->call("POST", "/v1/images/versions/prune").text_of("removed"), "[]");
+  EXPECT_EQ(server->call("POST", "/v1/images/none/prune").status, 404);
+  server->call("PUT", limits, json::object{{"versionsPerImage", 50}});
+}
+
 TEST_F(Build, AnApplicationThatEndsIsNoticedBeforeItsHookTimesOut) {
   const Context ends("FROM firebreak/debian:12\nCMD [\"sh\", \"-c\", \"echo gone; exit 7\"]\n");
   const auto ended = build("ends-early", ends,
@@ -146,6 +190,7 @@ TEST(BuildAndServer, WhatACrashLeftOfARemovedImageIsGoneAfterTheRestart) {
   ASSERT_TRUE(server.start()) << server.log();
   const Context context("FROM firebreak/debian:12\nRUN echo one > /one\n");
   for (const char* name : {"left:1.0\n", "left:2.0\n"}) {
+    context.put("unused", name);
     const auto made = server.cli({"image", "build", "left", context.path()});
     ASSERT_EQ(made.out, name) << made.err;
   }

@@ -70,8 +70,14 @@ CMD ["python3", "server.py"]
   server->cli({"kill", id});
   EXPECT_THAT(server->cli({"logs", id}).out, HasSubstr("told to stop"));
 
-  // Nothing has changed: every step is cached, and so is the snapshot; no machine is started.
-  const std::string before = server->log();
+  // Nothing has changed: there is nothing to make.
+  const auto same = build("web", context, {"--build-arg", "WHO=world"});
+  ASSERT_EQ(same.status, 0) << same.err;
+  EXPECT_EQ(same.out, "web:1.0\n");
+
+  // Nothing that is used has changed: every step is cached, and so is the snapshot; no machine is
+  // started.
+  context.put("unused.txt", "not copied\n");
   const auto again = build("web", context, {"--build-arg", "WHO=world"});
   ASSERT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(again.out, "web:2.0\n");
