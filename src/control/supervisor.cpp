@@ -169,6 +169,7 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   if (stopping_) co_return fail(Code::unavailable, "the server is stopping; try again shortly");
   if (request.idle) FB_CO_TRY(core::check(*request.idle));
   if (!request.name.empty()) FB_CO_TRY(core::check_microvm_name(request.name));
+  FB_CO_TRY(core::check_environment(request.env));
   if (request.payload.size() > core::kMaxRunPayload) {
     co_return fail(Code::invalid, "the payload may have at most 4096 bytes");
   }
@@ -211,6 +212,7 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   microvm.egress = std::move(egress);
   microvm.role = std::move(request.role);
   microvm.name = std::move(request.name);
+  microvm.env = std::move(request.env);
   microvm.started = microvm.state_since = now;
   auto created = co_await services_.db.run(
       // A power cut would end the microVM as well; what must last is what the caller was told.

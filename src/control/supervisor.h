@@ -29,6 +29,7 @@ struct LaunchRequest {
   std::optional<std::string> egress;  // name of a policy; unset: the image's, or the tenant's
   std::string role;                   // name; empty: its guest gets no credentials
   std::string name;                   // for people; may be empty
+  core::Environment env;              // of its execs
 };
 
 // What is unset stays; what is set to nothing is taken away.

@@ -120,6 +120,9 @@ struct Build {
 
 // Variables of an environment, by name.
 using Environment = std::map<std::string, std::string>;
+inline constexpr std::size_t kMaxEnvironment = 64;
+inline constexpr std::size_t kMaxEnvironmentBytes = 32UL * 1024;  // names and values together
+Result<> check_environment(const Environment& env);
 
 struct Microvm {
   MicrovmId id;

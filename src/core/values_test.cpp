@@ -71,6 +71,22 @@ TEST(Ids, BeginningsOfMicrovmIds) {
     EXPECT_EQ(microvm_id_prefix(bad), std::nullopt) << bad;
 }
 
+TEST(Model, EnvironmentsAreBounded) {
+  EXPECT_TRUE(check_environment({}));
+  EXPECT_TRUE(check_environment({{"A", ""}, {"lower.dot-dash", "=\n"}}));
+  for (const Environment& bad :
+       {Environment{{"", "x"}}, Environment{{"A=B", "x"}},
+        Environment{{std::string("A\0", 2), "x"}}, Environment{{"A", std::string("\0", 1)}}})
+    EXPECT_FALSE(check_environment(bad)) << bad.begin()->first;
+  Environment many;
+  for (int i = 0; i < 64; ++i) many[std::to_string(i)] = "x";
+  EXPECT_TRUE(check_environment(many));
+  many["one more"] = "x";
+  EXPECT_FALSE(check_environment(many));
+  EXPECT_TRUE(check_environment({{"A", std::string(32UL * 1024 - 1, 'x')}}));
+  EXPECT_FALSE(check_environment({{"A", std::string(32UL * 1024, 'x')}}));
+}
+
 TEST(Model, StatesAndVersionsReadBack) {
   for (auto state : {ImageState::creating, ImageState::created, ImageState::create_failed,
                      ImageState::updating, ImageState::updated, ImageState::update_failed,

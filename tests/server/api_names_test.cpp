@@ -36,6 +36,34 @@ TEST_F(Api, ANameIsAsGoodAsAnId) {
   EXPECT_THAT(server->call("GET", "/v1/events?microvm=web.2&after=0&follow=0").text, HasSubstr(id));
 }
 
+TEST_F(Api, ExecsHaveTheEnvironmentTheMicrovmWasRunWith) {
+  const Answer made =
+      server->call("POST", "/v1/microvms",
+                   json::object{{"image", "python"},
+                                {"env", {{"GREETING", "secret-hello"}, {"WHO", "secret-world"}}}});
+  ASSERT_EQ(made.status, 201) << made.text;
+  const std::string id = made.text_of("id");
+  const auto say = [&](const std::string& of) {
+    return server
+        ->call("POST", path(of, "/exec"),
+               json::object{{"shell", "echo $GREETING $WHO"}, {"env", {{"WHO", "you"}}}})
+        .text_of("stdout");
+  };
+  EXPECT_EQ(say(id), "secret-hello you\n");
+  EXPECT_EQ(exec(id, "echo $WHO").text_of("stdout"), "secret-world\n");
+  server->call("POST", path(id, "/suspend"));
+  EXPECT_EQ(say(id), "secret-hello you\n");
+  const Answer forked = server->call("POST", path(id, "/fork"));
+  ASSERT_EQ(forked.status, 201) << forked.text;
+  const std::string child(forked.object().at("items").at(0).at("id").as_string());
+  EXPECT_EQ(say(child), "secret-hello you\n");
+  for (const Answer& shown :
+       {made, forked, server->call("GET", path(id)), server->call("GET", "/v1/microvms")})
+    EXPECT_THAT(shown.text, Not(HasSubstr("secret-")));
+  EXPECT_THAT(server->log(), Not(HasSubstr("secret-hello")));
+  for (const std::string& each : {id, child}) server->call("DELETE", path(each));
+}
+
 TEST_F(Api, TheBeginningOfAnIdIsEnough) {
   const std::string id = run();
   const std::string uuid = id.substr(8);

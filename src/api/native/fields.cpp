@@ -77,7 +77,7 @@ const std::vector<Field> kRolePolicy{
 const std::vector<Field> kExecBody{
     strings("argv", "program and arguments; this or shell"),
     {"shell", "string", "a line for /bin/sh; this or argv"},
-    texts("env", "environment, added to the image's"),
+    texts("env", "environment, added to the microVM's and the image's"),
     {"cwd", "string", "directory; default: the image's"},
     {"user", "string", "name, uid, or uid:gid; default: the image's"},
     {"stdin", "string", "its whole input"},
@@ -105,7 +105,8 @@ const std::vector<CallFields> kCalls{
       {"clientToken", "string", "the same token and body give the same microVM for a day"},
       {"egress", "string", "name of an egress policy"},
       {"role", "string", "name of a role"},
-      {"name", "string", "1 to 63 of a-z, 0-9, -, _ and .; unique among yours that live"}}},
+      {"name", "string", "1 to 63 of a-z, 0-9, -, _ and .; unique among yours that live"},
+      texts("env", "environment of its execs and terminals; at most 64 entries and 32 KiB")}},
     {"GET /v1/microvms",
      {{"image", "string", "name of an image"},
       {"state", "string", "PENDING, RUNNING, SUSPENDING, SUSPENDED, TERMINATING or TERMINATED"},
