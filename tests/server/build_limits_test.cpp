@@ -109,7 +109,8 @@ TEST_F(Build, AnApplicationThatEndsIsNoticedBeforeItsHookTimesOut) {
   const auto ended = build("ends-early", ends,
                            {"--hooks", R"({"port":9000,"ready":{"enabled":true,"timeout":3600}})"});
   EXPECT_EQ(ended.status, 1);
-  EXPECT_THAT(ended.err, HasSubstr("the application ended before it was ready: gone"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("the application ended with exit code 7 before it was ready: gone; "));
 }
 
 TEST_F(Build, AnImageMayBeRemovedUnderABuildThatStandsOnIt) {
