@@ -200,7 +200,9 @@ const std::vector<CallFields> kCalls{
     {"GET /v1/microvms/{id}/tunnel", {{"port", "integer", "1 to 65535", true}}, {}},
     {"POST /v1/microvms/{id}/tokens",
      {},
-     {{"ports", "integer|string", "8080, \"8080,9000-9010\" or \"*\"; not of a shell token"},
+     {{"ports", "integer|string",
+       "8080, \"8080,9000-9010\" or \"*\"; default: what the image exposes first; not of a shell "
+       "token"},
       {"expiresSeconds", "integer", "1 to 604800; default 3600"},
       {"kind", "string", "endpoint (default) or shell"}}},
     // ---- images
