@@ -154,9 +154,11 @@ class Server {
     FB_TRY_ASSIGN(const auto roles, read_roles(config_.roles));
     supervisor_->roles().set_common(roles);
     FB_TRY_ASSIGN(const BaseDisks disks, base_disks_of(config_, paths));
+    if (auto kept = engine_->keep_bases(disks.directory); !kept)
+      log_.warn("a base is not kept", {{"error", kept.error().text()}});
     images_ = std::make_unique<control::Images>(*services_, supervisor_->pool(), disks.python,
                                                 config_.data_dir + "/builds");
-    FB_TRY(open_builds(disks, paths));
+    FB_TRY(open_builds(disks));
     FB_TRY_ASSIGN(ingress::TokenKeys keys,
                   ingress::TokenKeys::load(config_.data_dir + "/endpoint.keys", clock_.now()));
     tokens_ = std::make_unique<ingress::TokenRing>(*supervisor_, std::move(keys), pool_);
@@ -191,10 +193,10 @@ class Server {
     return {};
   }
 
-  Result<> open_builds(const BaseDisks& disks, const machine::HostPaths& paths) {
+  Result<> open_builds(const BaseDisks& disks) {
     FB_TRY_ASSIGN(layers_, image::LayerCache::open(config_.data_dir + "/layers"));
     FB_TRY_ASSIGN(cache_mounts_, image::CacheMounts::open(config_.data_dir + "/cache-mounts"));
-    FB_TRY_ASSIGN(control::BuildsConfig builds, builds_of(config_, disks, paths));
+    FB_TRY_ASSIGN(control::BuildsConfig builds, builds_of(config_, disks));
     builds_ = std::make_unique<control::Builds>(*services_, *images_, supervisor_->egress(),
                                                 supervisor_->capacity(), *layers_, *cache_mounts_,
                                                 pool_, std::move(builds));

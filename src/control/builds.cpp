@@ -126,6 +126,7 @@ net::Task<Result<>> Builds::shrink_caches(core::TenantId tenant) {
 net::Task<Result<>> Builds::prune_bases() {
   std::set<std::string> used;
   for (const auto& [name, disk] : config_.bases.managed) used.insert(disk);
+  used.insert(config_.bases.scratch_disk);
   FB_CO_TRY_ASSIGN(const auto all, co_await services_.db.run(
                                        [](store::Store& store) { return store.all_versions(); }));
   for (const core::ImageVersion& version : all) {

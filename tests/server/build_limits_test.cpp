@@ -1,5 +1,6 @@
 // Builds beside each other and what is left of them: limits, the queue, cancels, removal.
 #include <chrono>
+#include <filesystem>
 #include <thread>
 #include <vector>
 
@@ -14,11 +15,14 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "server/build_fixture.h"
+#include "support/environment.h"
 
 namespace firebreak::testing_support {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+namespace fs = std::filesystem;
 
 // The head of an upload whose body does not come.
 UniqueFd begin_upload(const ServerProcess& server, const std::string& image) {
@@ -182,6 +186,58 @@ http.server.HTTPServer(("", 9000), Handler).serve_forever()
 std::size_t files_in(const std::string& directory) {
   const auto names = sys::list_dir(directory);
   return names ? names->size() : 0;
+}
+
+// A guest directory as the build makes it: links to where the files really are.
+void link_guest(const std::string& directory) {
+  const std::string real = environment_or_die("FIREBREAK_GUEST_DIR");
+  fs::create_directories(directory);
+  for (const char* name : {"vmlinux", "initramfs.cpio", "base.ext4", "debian.ext4", "scratch.ext4"})
+    fs::create_symlink(fs::canonical(real + "/" + name), directory + "/" + name);
+}
+
+TEST(BuildAndServer, ImagesOutliveTheGuestDirectoryTheyWereMadeFrom) {
+  ServerProcess server;
+  server.set_options({"--python-image=0", "--networks=0", "--pool-least=0"});
+  const std::string first = server.data_dir() + "/guest";
+  link_guest(first);
+  server.set_guest_dir(first);
+  ASSERT_TRUE(server.start()) << server.log();
+  ASSERT_EQ(server.call("POST", "/v1/images", json::object{{"name", "own"}}).status, 201);
+  const std::string id =
+      server.call("POST", "/v1/microvms", json::object{{"image", "own"}}).text_of("id");
+  ASSERT_EQ(server.call("POST", "/v1/microvms/" + id + "/suspend").status, 200);
+  ASSERT_EQ(server.stop(), 0);
+  fs::remove_all(first);
+  const std::string second = server.data_dir() + "/moved";
+  link_guest(second);
+  server.set_guest_dir(second);
+  ASSERT_TRUE(server.start()) << server.log();
+  const auto ran = [&](const std::string& microvm) {
+    return server.call("POST", "/v1/microvms/" + microvm + "/exec",
+                       json::object{{"shell", "cat /etc/debian_version >/dev/null && echo runs"}});
+  };
+  const Answer again = server.call("POST", "/v1/microvms", json::object{{"image", "own"}});
+  ASSERT_EQ(again.status, 201) << again.text;
+  for (const std::string& microvm : {id, again.text_of("id")})
+    EXPECT_EQ(ran(microvm).text_of("stdout"), "runs\n") << ran(microvm).text;
+  EXPECT_EQ(server.cli({"check"}).out, "0 leaks\n");
+
+  // Without the base, the check and the launch say so.
+  for (const std::string& microvm : {id, again.text_of("id")})
+    server.call("DELETE", "/v1/microvms/" + microvm);
+  ASSERT_EQ(server.stop(), 0);
+  const std::string bases = server.data_dir() + "/bases";
+  if (files_in(bases) == 0) GTEST_SKIP() << "data directory and guest files cannot be linked";
+  fs::remove(second + "/base.ext4");
+  fs::remove_all(bases);
+  ASSERT_TRUE(server.start()) << server.log();
+  const auto leaks = server.cli({"check"});
+  EXPECT_EQ(leaks.status, 1);
+  EXPECT_THAT(leaks.out, AllOf(HasSubstr("base " + bases), HasSubstr("stand on it")));
+  const Answer refused = server.call("POST", "/v1/microvms", json::object{{"image", "own"}});
+  EXPECT_EQ(refused.status, 502) << refused.text;
+  EXPECT_THAT(refused.text_of("message"), HasSubstr("below it is gone"));
 }
 
 TEST(BuildAndServer, WhatACrashLeftOfARemovedImageIsGoneAfterTheRestart) {
