@@ -85,6 +85,10 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
       ->envname(variable_of("tls"));
   option("tls-certificate", config.tls_certificate, "PEM file: serve the APIs over TLS");
   option("tls-key", config.tls_key, "PEM file of its key");
+  serve
+      ->add_flag("--insecure-listen", config.insecure_listen,
+                 "Serve the APIs without TLS to other hosts; keys can be read on the way")
+      ->envname(variable_of("insecure-listen"));
   option("endpoint-listen", config.endpoint_listen,
          "Address of microVMs' endpoints, always TLS; port 0 picks one");
   option("endpoint-certificate", config.endpoint_certificate,

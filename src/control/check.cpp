@@ -54,6 +54,7 @@ class Comparison {
       if (std::ranges::find(found_.snapshots, snapshot) == found_.snapshots.end())
         note("image", snapshot, "has lost its snapshot; build the image again");
     }
+    bases();
     logs();
     for (const std::string& kernel : found_.old_kernels)
       note("kernel", kernel, "was prepared for builds with another agent than today's");
@@ -135,6 +136,19 @@ class Comparison {
         note("holder", std::to_string(holder.pid),
              "keeps memory of " + holder.directory + ", which does not name it");
     }
+  }
+
+  void bases() {
+    std::map<std::string, std::string> stand_on;  // by path
+    for (const auto& [snapshot, path] : found_.missing_disks) {
+      if (!expected_.snapshots.contains(snapshot)) continue;
+      std::string& names = stand_on[path];
+      names += (names.empty() ? "" : ", ") + snapshot;
+    }
+    for (const auto& [path, snapshots] : stand_on)
+      note("base", path,
+           "is gone, and these snapshots stand on it: " + snapshots +
+               "; put it back, or build the images again");
   }
 
   void machines() {

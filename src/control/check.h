@@ -21,7 +21,7 @@ namespace firebreak::control {
 
 struct Discrepancy {
   std::string kind;  // "machine", "process", "cgroup", "uid", "mount", "network", "snapshot",
-                     // "holder", "file", "log", "kernel", "microvm", "image"
+                     // "holder", "file", "log", "kernel", "microvm", "image", "base"
   std::string name;
   std::string what;  // for people
   bool repaired = false;

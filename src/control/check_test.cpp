@@ -218,6 +218,15 @@ const std::vector<Case> kCases{
      {"microvm sus"}},
     {"ImageWithoutSnapshot", [](Host& host) { host.found.snapshots.clear(); }, {"image image-1"}},
 
+    {"BaseOfTwoSnapshots",
+     [](Host& host) {
+       host.expected.snapshots.insert("image-2");
+       host.found.snapshots.emplace_back("image-2");
+       host.found.missing_disks = {
+           {"image-1", "/b/a.ext4"}, {"image-2", "/b/a.ext4"}, {"stray", "/b/other.ext4"}};
+     },
+     {"base /b/a.ext4"}},
+
     // A transition under way may have anything, and is finished by whoever began it.
     {"IntentUnderWay",
      [](Host& host) {

@@ -24,6 +24,11 @@ std::optional<json::object> preload_of(const core::ImageVersion& version) {
   return preload->get_object();
 }
 
+std::string order_key_of(const core::ImageVersion& version) {
+  const auto config = parse_json_object(version.config);
+  return config ? JsonReader(*config).string_or(kOrderKey, "") : std::string();
+}
+
 Result<std::vector<std::string>> snapshots_made_by(store::Store& store,
                                                    const core::TenantId& tenant,
                                                    const std::string& key) {

@@ -26,6 +26,10 @@ std::optional<json::object> preload_of(const core::ImageVersion& version);
 
 // The member of a version's config that says what made its snapshot.
 inline constexpr const char* kSnapshotKey = "snapshotKey";
+// The member that says what a build from a Dockerfile was asked for: BuildRequest and context.
+inline constexpr const char* kOrderKey = "orderKey";
+// Empty: it does not say.
+std::string order_key_of(const core::ImageVersion& version);
 // Names of the tenant's snapshots that were made by exactly this. The rest of a config is the
 // tenant's text, such as labels, and never counts.
 Result<std::vector<std::string>> snapshots_made_by(store::Store& store,

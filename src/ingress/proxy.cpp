@@ -182,7 +182,7 @@ std::expected<Proxy::Admitted, Proxy::Refusal> Proxy::admit(const net::HttpReque
   if (!place || (route->style != Style::token && route->endpoint != place->endpoint.str()))
     return refused(403, kNoAuth);
   const bool shell = claims->kind == core::TokenKind::shell;
-  const std::uint16_t port = route->port.value_or(shell ? kShellPort : kDefaultPort);
+  const std::uint16_t port = route->port.value_or(shell ? kShellPort : claims->port);
   if (!claims->ports.contains(port) || leads_to_hooks(place->hooks, port, route->target))
     return refused(403, kNoPort);
   Admitted admitted{.route = *std::move(route),

@@ -34,13 +34,20 @@ struct FoundHolder {
   bool noted = false;     // the snapshot names it
 };
 
+// A disk that a snapshot stands on, outside it, is not there.
+struct MissingDisk {
+  std::string snapshot;  // name of its directory
+  std::string path;
+};
+
 struct Inventory {
   std::vector<FoundMachine> machines;  // directories
   std::vector<FoundCgroup> cgroups;
   std::vector<UidLease> uids;
-  std::vector<FoundProcess> processes;   // that run under a uid of the range
-  std::vector<std::string> mounts;       // below the data directory, in our mount namespace
-  std::vector<std::string> snapshots;    // directories
+  std::vector<FoundProcess> processes;  // that run under a uid of the range
+  std::vector<std::string> mounts;      // below the data directory, in our mount namespace
+  std::vector<std::string> snapshots;   // directories
+  std::vector<MissingDisk> missing_disks;
   std::vector<FoundHolder> holders;      // of snapshots below the data directory
   std::vector<std::string> old_kernels;  // prepared ones of other agents than builds use now
 };

@@ -4,9 +4,7 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/ip/v6_only.hpp>
 
-#include "base/text.h"
 #include "net/http_connection.h"
 #include "net/tcp_stream.h"
 #include "net/tls_stream.h"
@@ -22,24 +20,6 @@ constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr std::chrono::milliseconds kAcceptPause{100};
 // How long drain() waits for handlers whose clients it has cut off.
 constexpr std::chrono::seconds kCutGrace{5};
-
-Result<tcp::endpoint> parse_address(const std::string& address) {
-  const auto colon = address.rfind(':');
-  if (colon == std::string::npos) return fail(Code::invalid, "no port in address " + address);
-  std::string host = address.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  const auto port = parse_u64(std::string_view(address).substr(colon + 1));
-  error_code ec;
-  const auto ip = asio::ip::make_address(host, ec);
-  if (ec || !port || *port > 65535)
-    return fail(Code::invalid, "not an address and port: " + address);
-  return tcp::endpoint(ip, static_cast<std::uint16_t>(*port));
-}
-
-std::string to_text(const tcp::endpoint& endpoint) {
-  const std::string ip = endpoint.address().to_string();
-  return (endpoint.address().is_v6() ? "[" + ip + "]" : ip) + ":" + std::to_string(endpoint.port());
-}
 
 // What the tasks share; lives on in them when the server object is gone.
 struct Listener : std::enable_shared_from_this<Listener> {
@@ -210,20 +190,24 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(const asio::any_io_execut
                                                        const std::string& address,
                                                        std::optional<TlsFiles> tls,
                                                        HttpHandler handler, HttpLimits limits) {
-  FB_TRY_ASSIGN(const tcp::endpoint wanted, parse_address(address));
+  FB_TRY_ASSIGN(BoundAddress bound, BoundAddress::bind(address));
+  return serve(executor, std::move(bound), std::move(tls), std::move(handler), limits);
+}
+
+Result<std::unique_ptr<HttpServer>> HttpServer::serve(const asio::any_io_executor& executor,
+                                                      BoundAddress bound,
+                                                      std::optional<TlsFiles> tls,
+                                                      HttpHandler handler, HttpLimits limits) {
   std::shared_ptr<TlsServer> secure;
   if (tls) {
     FB_TRY_ASSIGN(secure, TlsServer::load(*tls, {"h2", "http/1.1"}));
   }
   tcp::acceptor acceptor(executor);
   error_code ec;
-  acceptor.open(wanted.protocol(), ec);
-  if (!ec) acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
-  if (!ec && wanted.address().is_v6()) acceptor.set_option(asio::ip::v6_only(true), ec);
-  if (!ec) acceptor.bind(wanted, ec);
-  if (!ec) acceptor.listen(tcp::acceptor::max_listen_connections, ec);
-  if (ec) return fail(Code::unavailable, "cannot listen on " + address, ec.message());
-  const std::string real = to_text(acceptor.local_endpoint());
+  acceptor.assign(bound.is_v6() ? tcp::v6() : tcp::v4(), bound.get(), ec);
+  if (ec) return fail(Code::unavailable, "cannot listen on " + bound.text(), ec.message());
+  const std::string real = bound.text();
+  (void)bound.release();  // the acceptor's now
   auto listener = std::make_shared<Listener>(executor, std::move(acceptor));
   listener->tls = std::move(secure);
   listener->service = std::make_shared<HttpService>();

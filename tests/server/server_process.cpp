@@ -118,7 +118,8 @@ std::string ServerProcess::program() {
 }
 
 bool ServerProcess::start() {
-  const std::string guest = environment_or_die("FIREBREAK_GUEST_DIR");
+  const std::string guest =
+      guest_dir_.empty() ? environment_or_die("FIREBREAK_GUEST_DIR") : guest_dir_;
   const auto uid = 710000 + (::getpid() % 4096) * 256;
   std::vector<std::string> words{
       program(),  "serve",        "--data-dir",  data_dir_,           "--listen",

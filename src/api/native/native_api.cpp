@@ -3,6 +3,7 @@
 #include "api/guard.h"
 #include "api/native/fields.h"
 #include "api/native/openapi.h"
+#include "control/microvm_names.h"
 
 namespace firebreak::api {
 namespace {
@@ -78,6 +79,13 @@ net::Task<Result<>> NativeApi::dispatch(net::HttpExchange& exchange, net::Target
             .params = match.params,
             .caller = std::move(caller),
             .deadline = Deadline::in(kCallDeadline)};
+  // Whatever the caller calls the microVM, from here on it is its id.
+  if (match.route->pattern.starts_with("/v1/microvms/{id}")) {
+    FB_CO_TRY_ASSIGN(const core::MicrovmId id,
+                     co_await control::resolve_microvm(supervisor_.services().db, call.tenant(),
+                                                       call.param("id")));
+    call.params["id"] = id.str();
+  }
   co_return co_await match.route->handler(call);
 }
 

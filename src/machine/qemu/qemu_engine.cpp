@@ -188,6 +188,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string
   if (!saved)
     co_return fail(Code::conflict, "machine " + id + " is not suspended", saved.error().message);
   FB_CO_TRY_ASSIGN(auto snapshot, co_await load_cached(record.snapshot, deadline));
+  use_base_of(*snapshot, record);
   record.phase = MachinePhase::starting;
   record.network = network.value_or(record.network);
   watch.lap("find");
@@ -225,7 +226,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string
 net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string& id,
                                                                Deadline deadline) {
   FB_CO_TRY(MachineHost::check_id(id));
-  FB_CO_TRY_ASSIGN(const MachineRecord record, host_.read_record(id));
+  FB_CO_TRY_ASSIGN(MachineRecord record, host_.read_record(id));
   const std::string directory = host_.machine_dir(id);
   if (sys::exists(directory + "/saved")) {
     auto end = [&]() { return host_.stop_process(record, repair_deadline()); };
@@ -240,6 +241,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string
   if (record.snapshot.empty())
     co_return fail(Code::conflict, "machine " + id + " was being built: discard it");
   FB_CO_TRY_ASSIGN(auto snapshot, co_await load_cached(record.snapshot, deadline));
+  use_base_of(*snapshot, record);
   auto connect = [&]() { return host_.connect(record); };
   FB_CO_TRY_ASSIGN(StartedProcess process, co_await net::run_blocking(pool_, connect));
   auto machine =
@@ -292,6 +294,19 @@ net::Task<Result<>> QemuEngine::remove_snapshot(const std::string& directory, De
   co_return co_await net::run_blocking(pool_, remove);
 }
 
+Result<> QemuEngine::keep_bases(const std::string& directory) const {
+  const std::string snapshots = host_.config().data_dir + "/snapshots";
+  const auto names = sys::list_dir(snapshots);
+  if (!names) return {};  // none yet
+  Result<> first;
+  for (const std::string& name : *names) {
+    if (!sys::exists(snapshots + "/" + name + "/snapshot.json")) continue;
+    auto kept = keep_base_of(snapshots + "/" + name, directory);
+    if (first && !kept) first = fail(kept.error(), "snapshot " + name);
+  }
+  return first;
+}
+
 Result<Inventory> QemuEngine::inventory() const {
   Inventory found;
   FB_TRY_ASSIGN(found.machines, list());
@@ -313,6 +328,13 @@ Result<Inventory> QemuEngine::inventory() const {
   std::erase_if(found.snapshots, [&](const std::string& name) {
     return is_fork_base(name) && fork_base_is_used(host_, snapshots + "/" + name).value_or(false);
   });
+  for (const std::string& name : found.snapshots) {
+    const auto disks = machine::snapshot_disks(snapshots + "/" + name);
+    if (!disks) continue;  // half of one has no record
+    for (const std::string& path : *disks)
+      if (!path.starts_with(snapshots + "/") && !sys::exists(path))
+        found.missing_disks.push_back({name, path});
+  }
   found.holders = holders_below(host_.config().data_dir);
   const auto names = sys::list_dir(host_.config().data_dir + "/kernels");
   // Without the guest's files it cannot be said which ones builds would use.
