@@ -5,6 +5,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
     "Use clang 19: cmake --preset release (see docs/adr/0001-clang-19.md)")
 endif()
 
+set(FIREBREAK_ROOT ${PROJECT_SOURCE_DIR})
 set(CMAKE_CXX_STANDARD 23)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -12,9 +13,8 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 add_compile_options(-fPIC)
 set(CMAKE_LINK_DEPENDS_NO_SHARED ON)
 set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -D_FORTIFY_SOURCE=2 -fstack-protector-strong")
-set(CMAKE_CXX_FLAGS_DEBUG "-O1 -g1 -D_GLIBCXX_ASSERTIONS")
+set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1 -D_GLIBCXX_ASSERTIONS")
 
-set(FIREBREAK_ROOT ${CMAKE_CURRENT_LIST_DIR}/..)
 set(FIREBREAK_SANITIZER "" CACHE STRING "address (with undefined) or thread")
 # Tests are compiled more often than they are run, and wait for guests when they run.
 set(FIREBREAK_TEST_FLAGS $<$<CONFIG:Release>:-O0> $<$<CONFIG:Release>:-U_FORTIFY_SOURCE>)
@@ -22,7 +22,7 @@ add_library(firebreak_options INTERFACE)
 target_compile_options(firebreak_options INTERFACE
   -Wall -Wextra -Wpedantic -Werror -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wthread-safety
   -Wno-missing-field-initializers -Wno-gnu-statement-expression-from-macro-expansion -Wno-c99-extensions)
-target_include_directories(firebreak_options INTERFACE ${CMAKE_CURRENT_LIST_DIR}/../src)
+target_include_directories(firebreak_options INTERFACE ${FIREBREAK_ROOT}/src)
 target_compile_definitions(firebreak_options INTERFACE
   BOOST_ASIO_NO_DEPRECATED BOOST_ASIO_DISABLE_BOOST_COROUTINE
   # Asio takes the frames of coroutines from aligned_alloc: in glibc a slow way to what new gives as well.

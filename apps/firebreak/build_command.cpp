@@ -1,9 +1,10 @@
 // image build: a directory goes up, the log comes down.
 #include <filesystem>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <utility>
+
+#include <unistd.h>
 
 #include "base/sys.h"
 #include "base/text.h"
@@ -107,10 +108,11 @@ net::Task<Result<>> follow(Client& client, const std::string& version_path) {
   FB_CO_TRY_ASSIGN(auto stream,
                    co_await client.start("GET", version_path + "/log?follow=1", false));
   FB_CO_TRY(co_await Client::check(*stream));
+  LogOutput log(STDERR_FILENO);
   for (;;) {
     FB_CO_TRY_ASSIGN(const std::string bytes, co_await stream->read(far_away()));
-    if (bytes.empty()) co_return Result<>();
-    std::cerr << bytes << std::flush;
+    if (bytes.empty()) co_return log.finish();
+    FB_CO_TRY(log.write(bytes));
   }
 }
 

@@ -12,20 +12,28 @@
 namespace firebreak::cli {
 namespace {
 
+std::size_t show_each(const json::object& report, std::string_view list) {
+  const json::value* all = report.if_contains(list);  // an older server has no such list
+  if (all == nullptr) return 0;
+  for (const json::value& one : all->as_array()) {
+    const json::object& entry = one.as_object();
+    print_line(text_of(entry, "kind") + " " + text_of(entry, "name") + " " +
+               text_of(entry, "what") +
+               (text_of(entry, "repaired") == "true" ? " (repaired)" : ""));
+  }
+  return all->as_array().size();
+}
+
 int show(const json::object& report, bool as_json) {
   const bool ok = text_of(report, "ok") == "true";
   if (as_json) {
     print_json(report);
     return ok ? 0 : 1;
   }
-  const json::array& leaks = report.at("leaks").as_array();
-  for (const json::value& leak : leaks) {
-    const json::object& entry = leak.as_object();
-    print_line(text_of(entry, "kind") + " " + text_of(entry, "name") + " " +
-               text_of(entry, "what") +
-               (text_of(entry, "repaired") == "true" ? " (repaired)" : ""));
-  }
-  print_line(std::to_string(leaks.size()) + " leaks");
+  const std::size_t unclear = show_each(report, "unclear");
+  const std::size_t leaks = show_each(report, "leaks");
+  print_line(std::to_string(leaks) + " leaks" +
+             (unclear > 0 ? ", " + std::to_string(unclear) + " unclear" : ""));
   return ok ? 0 : 1;
 }
 
@@ -76,7 +84,7 @@ void add_check_command(Command& root, Common& common) {
       .about(
           "With a running server it asks that one (administrator's key); without, it looks itself "
           "(root).");
-  check.flag("--repair", *repair, "Remove what belongs to nobody");
+  check.flag("--repair", *repair, "Remove what is this server's and belongs to nobody");
   add_json_flag(check, common);
   check.example("firebreak check", "prints '0 leaks' when all is well");
   check.example("firebreak check --repair", "");

@@ -9,6 +9,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <unistd.h>
 
+#include "base/printable.h"
 #include "base/text.h"
 #include "commands.h"
 #include "exec_stream.h"
@@ -81,7 +82,7 @@ Result<> show_code_line(const json::object& line, const CodeOptions& options, in
         }
       std::cerr << std::flush;
     } else {
-      std::cerr << text_of(line, "name") << ": " << text_of(line, "message") << "\n";
+      std::cerr << printable(text_of(line, "name") + ": " + text_of(line, "message")) << "\n";
     }
     return {};
   }

@@ -48,39 +48,6 @@ Option& add_microvm_word(Command& command, std::string& id) {
       .required("'firebreak ps' lists them");
 }
 
-void print_line(std::string_view text) {
-  std::cout << text << "\n" << std::flush;
-}
-
-void print_error(std::string_view message) {
-  std::cerr << "firebreak: " << message << "\n";
-}
-
-void print_json_text(std::string_view json) {
-  print_line(json);
-}
-
-void print_json(const json::value& value) {
-  std::cout << json::serialize(value) << "\n";
-}
-
-void TextTable::print() const {
-  std::vector<std::size_t> widths;
-  for (const auto& row : rows_) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  }
-  for (const auto& row : rows_) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      line += row[i];
-      if (i + 1 < row.size()) line += std::string(widths[i] - row[i].size() + 2, ' ');
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    std::cout << line << "\n";
-  }
-}
-
 std::string text_of(const json::object& object, std::string_view name) {
   const json::value* value = object.if_contains(name);
   if (value == nullptr || value->is_null()) return "";

@@ -9,6 +9,7 @@
 
 #include "arguments.h"
 #include "client.h"
+#include "client/output.h"
 
 namespace firebreak::cli {
 
@@ -65,21 +66,13 @@ void add_json_flag(Command& command, Common& common);
 // The word that names a microVM.
 Option& add_microvm_word(Command& command, std::string& id);
 
-void print_line(std::string_view text);      // standard output
-void print_error(std::string_view message);  // standard error: "firebreak: MESSAGE"
-void print_json(const json::value& value);
-void print_json_text(std::string_view json);  // one value, as it came
-
-// Columns as wide as their widest cell.
-class TextTable {
- public:
-  explicit TextTable(std::vector<std::string> head) : rows_{std::move(head)} {}
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  void print() const;
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
+// All that is printed for people goes through these.
+using client::LogOutput;
+using client::print_error;
+using client::print_json;
+using client::print_json_text;
+using client::print_line;
+using client::TextTable;
 
 std::string text_of(const json::object& object, std::string_view name);  // "" when absent or null
 std::string age_of(const json::object& object, std::string_view name);   // "3 m ago"

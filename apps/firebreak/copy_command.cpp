@@ -6,8 +6,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/rooted.h"
 #include "base/sys.h"
 #include "base/text.h"
+#include "client/landing.h"
+#include "client/unpack.h"
 #include "commands.h"
 #include "copy_streams.h"
 #include "guest/tenant_tar.h"
@@ -16,6 +19,8 @@ namespace firebreak::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr mode_t kFileMode = 0644;
 
 constexpr const char* kCopyAbout =
     R"(One of the two is ID:PATH, or both are; a path of this host with a colon is written ./a:b. Into a
@@ -62,20 +67,43 @@ net::Task<Result<>> send_directory(Client& client, std::string path, const std::
   co_return co_await Client::check(*stream);
 }
 
-// What the guest packed is not trusted: nothing leaves the directory, no device is made, and owners
-// and special bits are not taken over.
-net::Task<Result<>> receive_directory(Client& client, std::string path, const std::string& to) {
-  FB_CO_TRY(sys::mkdirs(to, 0755));
-  FB_CO_TRY_ASSIGN(const UniqueFd directory, sys::open(to, O_RDONLY | O_DIRECTORY));
-  FB_CO_TRY_ASSIGN(auto sink,
-                   guest::TarSink::open(directory.get(), ".", guest::TarSink::Owners::ours));
+// The mask is read by setting it; nothing else of this program runs meanwhile.
+mode_t file_mask() {
+  const mode_t mask = ::umask(0);
+  (void)::umask(mask);
+  return mask;
+}
+
+void tell_changes(const client::Unpack::Changes& changes) {
+  if (changes.texts > 0)
+    print_error(std::to_string(changes.texts) +
+                " links that lead out of the target were written as text files; the first is " +
+                changes.example);
+  if (changes.left_out > 0)
+    print_error(std::to_string(changes.left_out) + " pipes and devices were left out");
+}
+
+net::Task<Result<>> receive_directory(Client& client, std::string path, UniqueFd to) {
   FB_CO_TRY_ASSIGN(auto stream, co_await client.start("GET", std::move(path), false));
   FB_CO_TRY(co_await Client::check(*stream));
+  client::Unpack unpack(std::move(to), file_mask());
   for (;;) {
     FB_CO_TRY_ASSIGN(const std::string bytes, co_await stream->read(far_away()));
-    if (bytes.empty()) co_return sink->finish();
-    FB_CO_TRY(sink->feed(bytes));
+    if (bytes.empty()) break;
+    FB_CO_TRY(unpack.feed(bytes));
   }
+  FB_CO_TRY(unpack.finish());
+  tell_changes(unpack.changes());
+  co_return Result<>();
+}
+
+// Under a name that nobody can foresee until it is whole: a link with that name would be written
+// through.
+net::Task<Result<>> receive_file(Client& client, std::string path, const client::Landing& to) {
+  FB_CO_TRY_ASSIGN(const auto file, NewFile::create(to.directory.get()));
+  FB_CO_TRY(co_await receive_fd(client, std::move(path), file->fd()));
+  if (::fchmod(file->fd(), kFileMode & ~file_mask()) != 0) co_return fail_errno("chmod");
+  co_return file->commit(to.name);
 }
 
 net::Task<Result<>> copy_in(Client& client, const Place& from, Place to) {
@@ -99,24 +127,18 @@ net::Task<Result<>> copy_in(Client& client, const Place& from, Place to) {
                                     from.path);
 }
 
-net::Task<Result<>> copy_out(Client& client, const Place& from, Place to) {
+net::Task<Result<>> copy_out(Client& client, const Place& from, const Place& to) {
   FB_CO_TRY_ASSIGN(const std::string type, co_await type_in_guest(client, from));
   if (type.empty()) co_return fail(Code::not_found, from.path + " does not exist in the microVM");
   const std::string name = fs::path(from.path).lexically_normal().filename().string();
-  std::error_code ec;
-  if (fs::is_directory(to.path, ec) && !name.empty() && name != ".")
-    to.path = join_path(to.path, name);
-  if (type != "dir") {
-    const std::string part = to.path + ".part";
-    FB_CO_TRY_ASSIGN(UniqueFd file, sys::open(part, O_WRONLY | O_CREAT | O_TRUNC, 0644));
-    auto received = co_await receive_fd(
-        client, microvm_path(from.id, "/files" + file_query(from.path)), file.get());
-    if (received && ::rename(part.c_str(), to.path.c_str()) != 0) received = fail_errno("rename");
-    if (!received) ::unlink(part.c_str());
-    co_return received;
+  if (type == "dir") {
+    FB_CO_TRY_ASSIGN(UniqueFd directory, client::land_directory(to.path, name));
+    co_return co_await receive_directory(
+        client, microvm_path(from.id, "/tar" + file_query(from.path)), std::move(directory));
   }
-  co_return co_await receive_directory(
-      client, microvm_path(from.id, "/tar" + file_query(from.path)), to.path);
+  FB_CO_TRY_ASSIGN(const client::Landing landing, client::land_file(to.path, name));
+  co_return co_await receive_file(client, microvm_path(from.id, "/files" + file_query(from.path)),
+                                  landing);
 }
 
 }  // namespace

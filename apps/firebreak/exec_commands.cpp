@@ -3,6 +3,8 @@
 #include <map>
 #include <memory>
 
+#include <unistd.h>
+
 #include "commands.h"
 #include "exec_stream.h"
 #include "log_tail.h"
@@ -59,8 +61,8 @@ net::Task<Result<>> read_log(Client& client, const LogOptions& options, bool fol
       [&](json::object line) { return show_line(line, status, write); });
 }
 
-net::Task<Result<>> show_log(Client& client, const LogOptions& options, int& status) {
-  const Write write = pass_on;
+net::Task<Result<>> show_log(Client& client, const LogOptions& options, int& status,
+                             const Write& write) {
   if (!options.tail) co_return co_await read_log(client, options, options.follow, status, write);
   LogTail tail(*options.tail);
   const Write keep = [&tail](int fd, std::string_view bytes) {
@@ -94,8 +96,15 @@ void add_logs(Command& root, Common& common) {
       .fallback("all");
   logs.example("firebreak logs ID", "all that was kept");
   logs.example("firebreak logs -f --tail 20 ID", "the last lines, and what comes");
-  run_with_client(logs, common, [options](Client& client, int& status) {
-    return show_log(client, *options, status);
+  run_with_client(logs, common, [options](Client& client, int& status) -> net::Task<Result<>> {
+    LogOutput out(STDOUT_FILENO);
+    LogOutput err(STDERR_FILENO);
+    const Write write = [&](int fd, std::string_view bytes) {
+      return (fd == STDOUT_FILENO ? out : err).write(bytes);
+    };
+    FB_CO_TRY(co_await show_log(client, *options, status, write));
+    FB_CO_TRY(out.finish());
+    co_return err.finish();
   });
 }
 

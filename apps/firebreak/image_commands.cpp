@@ -1,6 +1,7 @@
 // image ls, bases, cache, show, history, logs, cancel, rm, prune; build is in build_command.cpp.
-#include <iostream>
 #include <memory>
+
+#include <unistd.h>
 
 #include "base/text.h"
 #include "commands.h"
@@ -124,10 +125,11 @@ net::Task<Result<>> logs(Client& client, const std::string& text, bool follow) {
       co_await client.start(
           "GET", ImageAndVersion(text).path() + "/log" + (follow ? "?follow=1" : ""), false));
   FB_CO_TRY(co_await Client::check(*stream));
+  LogOutput log(STDOUT_FILENO);
   for (;;) {
     FB_CO_TRY_ASSIGN(const std::string bytes, co_await stream->read(far_away()));
-    if (bytes.empty()) co_return Result<>();
-    std::cout << bytes << std::flush;
+    if (bytes.empty()) co_return log.finish();
+    FB_CO_TRY(log.write(bytes));
   }
 }
 

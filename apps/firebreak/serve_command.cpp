@@ -5,10 +5,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iostream>
 
 #include <CLI/CLI.hpp>
 #include <sys/resource.h>
+
+#include "client/output.h"
 
 namespace firebreak::cli {
 namespace {
@@ -84,6 +85,10 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
       ->envname(variable_of("tls"));
   option("tls-certificate", config.tls_certificate, "PEM file: serve the APIs over TLS");
   option("tls-key", config.tls_key, "PEM file of its key");
+  serve
+      ->add_flag("--insecure-listen", config.insecure_listen,
+                 "Serve the APIs without TLS to other hosts; keys can be read on the way")
+      ->envname(variable_of("insecure-listen"));
   option("endpoint-listen", config.endpoint_listen,
          "Address of microVMs' endpoints, always TLS; port 0 picks one");
   option("endpoint-certificate", config.endpoint_certificate,
@@ -169,7 +174,7 @@ int run_serve(ServerConfig config) {
   config.guest_dir = std::filesystem::absolute(config.guest_dir).string();
   auto served = serve(config);
   if (served) return 0;
-  std::cerr << "firebreak: " << served.error().text() << "\n";
+  client::print_error(served.error().text());
   return 1;
 }
 

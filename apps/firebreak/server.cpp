@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "api/guard.h"
 #include "api/native/native_api.h"
 #include "aws_services.h"
 #include "base/sys.h"
@@ -31,6 +32,7 @@
 #include "machine/qemu/qemu_engine.h"
 #include "net/http_server.h"
 #include "net/tls_identity.h"
+#include "server_addresses.h"
 #include "server_values.h"
 #include "store/sqlite/sqlite_store.h"
 
@@ -70,8 +72,9 @@ class FaultPoint {
 
 class Server {
  public:
-  explicit Server(const ServerConfig& config)
+  Server(const ServerConfig& config, ServerAddresses addresses)
       : config_(config),
+        addresses_(std::move(addresses)),
         log_(STDERR_FILENO,
              config.log_format == "json" ? obs::LogFormat::json : obs::LogFormat::text,
              level_of(config.log_level)) {}
@@ -152,9 +155,11 @@ class Server {
     FB_TRY_ASSIGN(const auto roles, read_roles(config_.roles));
     supervisor_->roles().set_common(roles);
     FB_TRY_ASSIGN(const BaseDisks disks, base_disks_of(config_, paths));
+    if (auto kept = engine_->keep_bases(disks.directory); !kept)
+      log_.warn("a base is not kept", {{"error", kept.error().text()}});
     images_ = std::make_unique<control::Images>(*services_, supervisor_->pool(), disks.python,
                                                 config_.data_dir + "/builds");
-    FB_TRY(open_builds(disks, paths));
+    FB_TRY(open_builds(disks));
     FB_TRY_ASSIGN(ingress::TokenKeys keys,
                   ingress::TokenKeys::load(config_.data_dir + "/endpoint.keys", clock_.now()));
     tokens_ = std::make_unique<ingress::TokenRing>(*supervisor_, std::move(keys), pool_);
@@ -189,10 +194,10 @@ class Server {
     return {};
   }
 
-  Result<> open_builds(const BaseDisks& disks, const machine::HostPaths& paths) {
+  Result<> open_builds(const BaseDisks& disks) {
     FB_TRY_ASSIGN(layers_, image::LayerCache::open(config_.data_dir + "/layers"));
     FB_TRY_ASSIGN(cache_mounts_, image::CacheMounts::open(config_.data_dir + "/cache-mounts"));
-    FB_TRY_ASSIGN(control::BuildsConfig builds, builds_of(config_, disks, paths));
+    FB_TRY_ASSIGN(control::BuildsConfig builds, builds_of(config_, disks));
     builds_ = std::make_unique<control::Builds>(*services_, *images_, supervisor_->egress(),
                                                 supervisor_->capacity(), *layers_, *cache_mounts_,
                                                 pool_, std::move(builds));
@@ -305,9 +310,9 @@ class Server {
       FB_TRY_ASSIGN(tls, local_certificate(ca_file));
     }
     auto handler = [this](net::HttpExchange& exchange) { return proxy_->handle(exchange); };
-    FB_TRY_ASSIGN(
-        endpoint_listener_,
-        net::HttpServer::listen(io_.get_executor(), config_.endpoint_listen, tls, handler));
+    FB_TRY_ASSIGN(endpoint_listener_,
+                  net::HttpServer::serve(io_.get_executor(), std::move(addresses_.endpoints), tls,
+                                         api::guarded(handler, log_)));
     const std::string real = endpoint_listener_->address();
     const std::string port = real.substr(real.rfind(':') + 1);
     const std::string host = host_of(config_.endpoint_host);
@@ -332,8 +337,8 @@ class Server {
       FB_TRY_ASSIGN(tls, local_certificate(ca_file));
     }
     auto handler = [this](net::HttpExchange& exchange) { return handle(exchange); };
-    FB_TRY_ASSIGN(listener_,
-                  net::HttpServer::listen(io_.get_executor(), config_.listen, tls, handler));
+    FB_TRY_ASSIGN(listener_, net::HttpServer::serve(io_.get_executor(), std::move(addresses_.api),
+                                                    tls, api::guarded(handler, log_)));
     const std::string url = (tls ? "https://" : "http://") + listener_->address();
     const std::string endpoint_url = "https://" + endpoints_.authority;
     json::object about{{"pid", ::getpid()}, {"url", url}, {"endpointUrl", endpoint_url}};
@@ -409,6 +414,7 @@ class Server {
   }
 
   ServerConfig config_;
+  ServerAddresses addresses_;  // until the listeners have them
   core::SystemClock clock_;
   obs::Log log_;
   obs::Metrics metrics_;
@@ -446,10 +452,13 @@ class Server {
 }  // namespace
 
 Result<> serve(const ServerConfig& config) {
+  FB_TRY(check_can_serve(config));
+  // Before anything is written or started: a server that cannot answer leaves no trace.
+  FB_TRY_ASSIGN(ServerAddresses addresses, take_addresses(config));
   // Orphans of jails come to us and are reaped.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
   ::signal(SIGPIPE, SIG_IGN);
-  Server server(config);
+  Server server(config, std::move(addresses));
   return server.run();
 }
 

@@ -19,6 +19,7 @@ struct ServerConfig {
   bool tls = false;  // with a certificate of the local CA, unless one is given
   std::string tls_certificate;
   std::string tls_key;
+  bool insecure_listen = false;  // without TLS beyond this host
   std::string endpoint_listen = "127.0.0.1:7443";
   std::string endpoint_certificate;  // else one of the local CA
   std::string endpoint_key;

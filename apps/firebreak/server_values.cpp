@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "control/registry_auth.h"
 #include "image/base_mirrors.h"
+#include "machine/kept_base.h"
 
 namespace firebreak::cli {
 namespace {
@@ -97,14 +98,19 @@ Result<BaseDisks> base_disks_of(const ServerConfig& config, const machine::HostP
                                .apt_security = config.apt_security_mirror,
                                .pip = config.pip_index};
   FB_TRY(image::check_mirrors(mirrors));
-  BaseDisks disks{.copies = config.data_dir + "/bases", .debian = {}, .python = {}};
-  FB_TRY_ASSIGN(disks.debian, image::disk_with_mirrors(paths.debian_disk(), mirrors, disks.copies));
-  FB_TRY_ASSIGN(disks.python, image::disk_with_mirrors(paths.base_disk(), mirrors, disks.copies));
+  const std::string directory = config.data_dir + "/bases";
+  const auto keep = [&](const std::string& disk) -> Result<std::string> {
+    FB_TRY_ASSIGN(const std::string own, image::disk_with_mirrors(disk, mirrors, directory));
+    return machine::keep_base(own, directory);
+  };
+  BaseDisks disks{.directory = directory, .debian = {}, .python = {}, .scratch = {}};
+  FB_TRY_ASSIGN(disks.debian, keep(paths.debian_disk()));
+  FB_TRY_ASSIGN(disks.python, keep(paths.base_disk()));
+  FB_TRY_ASSIGN(disks.scratch, machine::keep_base(paths.scratch_disk(), directory));
   return disks;
 }
 
-Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDisks& disks,
-                                        const machine::HostPaths& paths) {
+Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDisks& disks) {
   auto aliases = control::default_aliases();
   for (const std::string_view part : split(config.base_aliases, ',')) {
     if (part.empty()) continue;
@@ -126,8 +132,8 @@ Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDi
   }
   return control::BuildsConfig{.bases = {.managed = {{control::kDebianBase, disks.debian},
                                                      {control::kPythonBase, disks.python}},
-                                         .copies = disks.copies,
-                                         .scratch_disk = paths.scratch_disk(),
+                                         .copies = disks.directory,
+                                         .scratch_disk = disks.scratch,
                                          .aliases = std::move(aliases),
                                          .registries = {.allowed = *std::move(registries),
                                                         .directory = config.data_dir + "/registry",

@@ -16,15 +16,16 @@
 namespace firebreak::cli {
 
 control::ControlOptions options_of(const ServerConfig& config);
-// The managed bases, or the copies of them that have the mirrors of the configuration.
+// The managed bases as the data directory has them: links to those of the guest directory, or
+// copies with the mirrors of the configuration.
 struct BaseDisks {
-  std::string copies;  // directory
+  std::string directory;
   std::string debian;
   std::string python;
+  std::string scratch;
 };
 Result<BaseDisks> base_disks_of(const ServerConfig& config, const machine::HostPaths& paths);
-Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDisks& disks,
-                                        const machine::HostPaths& paths);
+Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDisks& disks);
 // "HOST:PORT" or "[ADDRESS]:PORT" or "HOST"; nothing for an address that stands for all.
 std::string host_of(const std::string& address);
 obs::Level level_of(const std::string& name);

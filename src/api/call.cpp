@@ -4,6 +4,8 @@
 
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
+#include "base/printable.h"
+
 namespace firebreak::api {
 namespace {
 using namespace boost::asio::experimental::awaitable_operators;
@@ -64,6 +66,13 @@ json::object error_json(const Error& error) {
   return object;
 }
 
+namespace {
+// A message may repeat what the caller sent, which need not be UTF-8; JSON must be.
+std::string error_body(const Error& error) {
+  return printable_json(json::serialize(error_json(error))) + "\n";
+}
+}  // namespace
+
 net::Task<void> reply_error(net::HttpExchange& exchange, const Error& error) {
   if (exchange.started()) co_return;
   wire::Headers headers{{"content-type", "application/json"}};
@@ -73,8 +82,7 @@ net::Task<void> reply_error(net::HttpExchange& exchange, const Error& error) {
     headers.push_back({"retry-after", std::to_string(seconds)});
   }
   if (error.code == Code::unauthenticated) headers.push_back({"www-authenticate", "Bearer"});
-  (void)co_await exchange.reply(http_status(error.code), std::move(headers),
-                                json::serialize(error_json(error)) + "\n",
+  (void)co_await exchange.reply(http_status(error.code), std::move(headers), error_body(error),
                                 Deadline::in(kReplyDeadline));
 }
 
@@ -87,8 +95,7 @@ net::Task<Result<>> reply_wrong_method(net::HttpExchange& exchange,
       exchange.request().target + " has no " + exchange.request().method + "; use " + allowed,
       {}};
   co_return co_await exchange.reply(405, {{"content-type", "application/json"}, {"allow", allowed}},
-                                    json::serialize(error_json(error)) + "\n",
-                                    Deadline::in(kReplyDeadline));
+                                    error_body(error), Deadline::in(kReplyDeadline));
 }
 
 }  // namespace firebreak::api

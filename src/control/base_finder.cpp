@@ -160,7 +160,9 @@ net::Task<Result<image::FoundBase>> BaseFinder::find_registry(std::string name,
   if (!place) co_return fail(place.error(), "there is no base image " + query.name + " here");
   if (!query.registry)
     co_return image::FoundBase{
-        .image = {.key = "registry:" + name, .config = {}, .layers = {}}, .disk = {}, .blobs = {}};
+        .image = {.key = std::string(kUnaskedRegistry) + name, .config = {}, .layers = {}},
+        .disk = {},
+        .blobs = {}};
   query.registry->log("asking " + place->registry.host + " for " + name);
   auto read = co_await registries_.read(*std::move(place), *query.registry, deadline);
   if (!read) co_return fail(read.error(), query.name);

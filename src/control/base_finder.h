@@ -37,6 +37,9 @@ struct BaseQuery {
   std::optional<RegistryAccess> registry;
 };
 
+// How the key of an image begins that a registry was not asked for.
+inline constexpr std::string_view kUnaskedRegistry = "registry:";
+
 inline constexpr const char* kDebianBase = "firebreak/debian:12";
 inline constexpr const char* kPythonBase = "firebreak/python:3.11";
 

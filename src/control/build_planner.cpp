@@ -1,20 +1,25 @@
 #include "control/build_planner.h"
 
+#include "base/json.h"
+#include "image/copy_sources.h"
+#include "wire/crypto.h"
+
 namespace firebreak::control {
 namespace {
 
 // Of looking at the context, for one plan.
 constexpr auto kPlanTime = std::chrono::seconds(60);
+constexpr auto kDigestTime = std::chrono::seconds(10);
 
 }  // namespace
 
 Result<BuildPlanner::Read> BuildPlanner::read(const image::BuildContext& context,
                                               const std::string& file_name, Deadline deadline) {
   Read out;
-  FB_TRY_ASSIGN(const std::string text, image::read_dockerfile(context, file_name));
+  FB_TRY_ASSIGN(out.text, image::read_dockerfile(context, file_name));
   FB_TRY_ASSIGN(out.ignore, image::read_ignore_rules(context, file_name));
   FB_TRY(image::check_links(context, out.ignore, deadline));
-  FB_TRY_ASSIGN(out.file, wire::parse_dockerfile(text, file_name));
+  FB_TRY_ASSIGN(out.file, wire::parse_dockerfile(out.text, file_name));
   return out;
 }
 
@@ -30,6 +35,21 @@ Result<> BuildPlanner::check_copies(const PlannedBuild& planned, const std::stri
     }
   }
   return {};
+}
+
+Result<std::string> BuildPlanner::digest_of(const PlannedBuild& planned, const std::string& text,
+                                            Deadline deadline) {
+  json::object bases;
+  for (const auto& [name, base] : planned.bases) {
+    // A tag of a registry may lead elsewhere by now.
+    if (base.image.key.starts_with(kUnaskedRegistry)) return std::string();
+    bases[name] = base.image.key;
+  }
+  auto files = image::select_sources(*planned.context, planned.ignore, {{"."}, {}}, deadline);
+  if (!files && files.error().code != Code::not_found) return std::unexpected(files.error());
+  const json::object parts{
+      {"dockerfile", text}, {"files", files ? files->digest : "none"}, {"bases", std::move(bases)}};
+  return wire::sha256_hex(json::serialize(parts));
 }
 
 template <class Work>
@@ -71,6 +91,11 @@ net::Task<Result<PlannedBuild>> BuildPlanner::plan(PlanOrder order, Deadline dea
   out.plan.notes.insert(out.plan.notes.end(), notes.begin(), notes.end());
   auto copies = [&](Deadline until) { return check_copies(out, name, until); };
   FB_CO_TRY(co_await in_turn(order.tenant, left, copies, deadline));
+  if (order.with_digest) {
+    left = kDigestTime;
+    auto digest = [&](Deadline until) { return digest_of(out, first.text, until); };
+    out.digest = (co_await in_turn(order.tenant, left, digest, deadline)).value_or("");
+  }
   co_return out;
 }
 

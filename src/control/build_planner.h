@@ -21,6 +21,7 @@ struct PlanOrder {
   image::PlanOptions options;
   // Without it nobody outside is asked, and images of registries are taken for empty.
   std::optional<RegistryAccess> registry;
+  bool with_digest = false;
 };
 
 struct PlannedBuild {
@@ -28,6 +29,9 @@ struct PlannedBuild {
   wire::IgnoreRules ignore;
   image::BuildPlan plan;
   std::map<std::string, image::FoundBase> bases;
+  // The same whenever the Dockerfile, all that the context holds for it, and the bases are the
+  // same. Empty: not asked for, or not to be known without asking a registry, or not in time.
+  std::string digest;
 };
 
 class BuildPlanner {
@@ -47,12 +51,16 @@ class BuildPlanner {
   struct Read {
     wire::IgnoreRules ignore;
     wire::Dockerfile file;
+    std::string text;  // of the Dockerfile
   };
   static Result<Read> read(const image::BuildContext& context, const std::string& file_name,
                            Deadline deadline);
   // What COPY takes from the context is looked for: a name that is wrong costs no machine.
   static Result<> check_copies(const PlannedBuild& planned, const std::string& file_name,
                                Deadline deadline);
+  // Of what a plan was made from, and which bases it found.
+  static Result<std::string> digest_of(const PlannedBuild& planned, const std::string& text,
+                                       Deadline deadline);
   // Runs `work(Deadline)` on a thread, in the tenant's turn, and takes its time from `left`.
   template <class Work>
   net::Task<std::invoke_result_t<Work, Deadline>> in_turn(core::TenantId tenant,

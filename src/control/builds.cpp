@@ -4,10 +4,10 @@
 #include <boost/asio/detached.hpp>
 
 #include "base/sys.h"
+#include "control/build_keys.h"
 #include "control/version_config.h"
 #include "image/base_mirrors.h"
 #include "image/image_config_json.h"
-#include "wire/crypto.h"
 
 namespace firebreak::control {
 namespace {
@@ -18,6 +18,7 @@ using core::VersionState;
 constexpr std::size_t kMaxStepText = 1000;
 // Other tenants' turns to plan included.
 constexpr auto kOrderTime = std::chrono::minutes(10);
+constexpr auto kLoadTime = std::chrono::seconds(60);
 // A build that had no turn by then is given up.
 constexpr auto kQueueTime = std::chrono::hours(6);
 
@@ -51,19 +52,8 @@ json::array to_json(const std::vector<image::StepReport>& steps) {
   return out;
 }
 
-using Environment = std::map<std::string, std::string>;
-
-// What is named later wins.
-Environment environment(const BuildRequest& request, std::uint64_t version,
-                        const image::ImageConfig& config) {
-  Environment env = request.platform_env ? request.platform_env(version) : Environment();
-  for (const auto& [name, value] : config.env) env[name] = value;
-  for (const auto& [name, value] : request.env) env[name] = value;
-  return env;
-}
-
 machine::TenantSpec tenant_of(const BuildRequest& request, const image::ImageConfig& config,
-                              const Environment& env) {
+                              const core::Environment& env) {
   machine::TenantSpec tenant;
   tenant.env = env;
   tenant.all_capabilities = request.all_capabilities;
@@ -77,23 +67,6 @@ machine::TenantSpec tenant_of(const BuildRequest& request, const image::ImageCon
                                 .cwd = config.workdir.empty() ? "/" : config.workdir,
                                 .user = config.user.empty() ? "root" : config.user};
   return tenant;
-}
-
-// Two builds with the same key make the same snapshot.
-std::string snapshot_key(const core::TenantId& tenant, const BuildRequest& request,
-                         const image::BuiltDisk& built, const Environment& environment) {
-  json::object env;
-  for (const auto& [name, value] : environment) env[name] = value;
-  const json::object parts{{"tenant", tenant.str()},
-                           {"disk", built.disk.id},
-                           {"config", image::to_json(built.config)},
-                           {"hooks", core::to_json(request.hooks)},
-                           {"ready", std::to_string(request.ready_port) + request.ready_path},
-                           {"env", std::move(env)},
-                           {"memory", request.memory_mib},
-                           {"capabilities", request.all_capabilities},
-                           {"python", request.python_context}};
-  return wire::sha256_hex(json::serialize(parts));
 }
 
 }  // namespace
@@ -153,6 +126,7 @@ net::Task<Result<>> Builds::shrink_caches(core::TenantId tenant) {
 net::Task<Result<>> Builds::prune_bases() {
   std::set<std::string> used;
   for (const auto& [name, disk] : config_.bases.managed) used.insert(disk);
+  used.insert(config_.bases.scratch_disk);
   FB_CO_TRY_ASSIGN(const auto all, co_await services_.db.run(
                                        [](store::Store& store) { return store.all_versions(); }));
   for (const core::ImageVersion& version : all) {
@@ -187,11 +161,19 @@ net::Task<Result<NewVersion>> Builds::order(core::Tenant tenant, BuildRequest re
     active->egress = core::kNoEgress;
   FB_CO_TRY(co_await egress_.check_choice(tenant.id, active->egress));
   if (!request.egress.empty()) FB_CO_TRY(co_await egress_.find(tenant.id, request.egress));
-  if (request.context)
-    FB_CO_TRY(co_await planner_.plan(plan_order(tenant.id, request, request.context),
-                                     Deadline::in(kOrderTime)));
-
   json::object config;
+  if (request.context) {
+    PlanOrder plan = plan_order(tenant.id, request, request.context);
+    plan.with_digest = request.reuse_version;
+    FB_CO_TRY_ASSIGN(const PlannedBuild planned,
+                     co_await planner_.plan(std::move(plan), Deadline::in(kOrderTime)));
+    if (!planned.digest.empty()) {
+      const std::string key = order_key(request, planned.digest);
+      FB_CO_TRY_ASSIGN(auto same, co_await same_version(tenant.id, request, key));
+      if (same) co_return *std::move(same);
+      config[kOrderKey] = key;
+    }
+  }
   if (!request.lambda.empty()) config["lambda"] = json::parse(request.lambda);
   core::ImageVersion draft{.state = VersionState::pending,
                            .memory_mib = request.memory_mib,
@@ -199,13 +181,26 @@ net::Task<Result<NewVersion>> Builds::order(core::Tenant tenant, BuildRequest re
                            .env = request.env,
                            .config = json::serialize(config),
                            .egress = request.egress};
-  FB_CO_TRY_ASSIGN(active->made, co_await images_.begin(tenant.id, tenant.limits, request.name,
-                                                        request.tags, std::move(draft)));
+  FB_CO_TRY_ASSIGN(active->made,
+                   co_await images_.begin(tenant.id, tenant.limits, request.name, request.tags,
+                                          std::move(draft), request.prune_versions));
   active->tenant = std::move(tenant);
   active->request = std::move(request);
   active_[active->made.build.id] = active;
   net::asio::co_spawn(services_.executor, run(active), net::asio::detached);
   co_return active->made;
+}
+
+net::Task<Result<std::optional<NewVersion>>> Builds::same_version(const core::TenantId& tenant,
+                                                                  const BuildRequest& request,
+                                                                  const std::string& order_key) {
+  if (request.no_cache) co_return std::nullopt;
+  FB_CO_TRY_ASSIGN(auto same, co_await images_.made_by(tenant, request.name, order_key));
+  if (!same) co_return std::nullopt;
+  // It may be from an older QEMU, or gone: then it is built again.
+  const auto loaded =
+      co_await services_.catalogue.load(same->version.snapshot, Deadline::in(kLoadTime));
+  co_return loaded ? std::move(same) : std::nullopt;
 }
 
 // -------------------------------------------------------------------------------------------- run
@@ -346,7 +341,7 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
                                                      const image::BuiltDisk& built,
                                                      Deadline deadline) {
   const BuildRequest& request = active->request;
-  const Environment env = environment(request, active->made.version.number, built.config);
+  const core::Environment env = environment(request, active->made.version.number, built.config);
   const std::string key = snapshot_key(active->tenant.id, request, built, env);
   FB_CO_TRY(record(*active, built, key));
   if (!request.no_cache) {
@@ -367,6 +362,7 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
       .port = request.ready_port != 0 ? request.ready_port : image::first_port(built.config),
       .ready_path = request.ready_path,
       .python_context = request.python_context,
+      .preload = request.preload,
       .machine = machine_spec(active),
       .log = [this, active](std::string_view text) {
         this->log().append(active->made.build.id, text);
@@ -400,6 +396,7 @@ Result<> Builds::record(Active& active, const image::BuiltDisk& built,
   for (const auto& [name, value] : flags) config[name] = value;
   config["image"] = image::to_json(built.config);
   config["steps"] = to_json(built.steps);
+  if (!active.request.preload.empty()) config[kPreload] = core::to_json(active.request.preload);
   config[kSnapshotKey] = key;
   version.config = json::serialize(config);
   return {};

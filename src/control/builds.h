@@ -12,6 +12,7 @@
 #include "control/capacity.h"
 #include "control/egress.h"
 #include "control/images.h"
+#include "core/preload.h"
 #include "image/layer_cache.h"
 
 namespace firebreak::control {
@@ -37,9 +38,13 @@ struct BuildRequest {
   core::Tags tags;
   bool all_capabilities = false;
   bool python_context = false;
+  core::Preload preload;
   std::string egress;        // of runs that ask for none; empty: the tenant's default
   std::string build_egress;  // empty: the server's setting, or the tenant's default
   std::string lambda;        // JSON that the Lambda façade keeps in the version
+  // The newest version is the answer if the same was asked for when it was made.
+  bool reuse_version = false;
+  bool prune_versions = false;  // at the limit the oldest that nobody uses goes
 };
 
 struct BuildsConfig {
@@ -83,7 +88,7 @@ class Builds {
   Result<Ticket> admit(const core::TenantId& tenant) { return tickets_.take(tenant); }
   // Checks what can be checked without a machine, writes the records and goes on by itself.
   // Code::invalid with the place in the Dockerfile; Code::conflict while a build of that image goes
-  // on.
+  // on. `unchanged`: nothing goes on, because the newest version was made from the same.
   net::Task<Result<NewVersion>> order(core::Tenant tenant, BuildRequest request, Ticket ticket);
   // Until it has ended, however.
   net::Task<Result<core::Build>> wait(core::Build build, Deadline deadline);
@@ -114,6 +119,10 @@ class Builds {
 
   PlanOrder plan_order(const core::TenantId& tenant, const BuildRequest& request,
                        BuildRequest::Context context) const;
+  // The newest version of the image, if this order made it and it can be loaded.
+  net::Task<Result<std::optional<NewVersion>>> same_version(const core::TenantId& tenant,
+                                                            const BuildRequest& request,
+                                                            const std::string& order_key);
   net::Task<Result<>> prune_bases();
   net::Task<void> run(ActivePtr active);
   // The limits of the caches, for whom they are, or nothing of a tenant that is gone.

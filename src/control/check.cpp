@@ -13,6 +13,7 @@
 #include "control/images.h"
 #include "egress/networks.h"
 #include "machine/process.h"
+#include "machine/qemu/base_holder.h"
 
 namespace firebreak::control {
 namespace {
@@ -30,6 +31,7 @@ class Comparison {
       : expected_(expected), found_(found.machines), files_(found), networks_(found.networks) {
     for (const core::Microvm& microvm : expected_.microvms) owners_.insert(microvm.id.str());
     owners_.insert(expected_.other_machines.begin(), expected_.other_machines.end());
+    collect_own();
   }
 
   CheckReport run() {
@@ -52,6 +54,7 @@ class Comparison {
       if (std::ranges::find(found_.snapshots, snapshot) == found_.snapshots.end())
         note("image", snapshot, "has lost its snapshot; build the image again");
     }
+    bases();
     logs();
     for (const std::string& kernel : found_.old_kernels)
       note("kernel", kernel, "was prepared for builds with another agent than today's");
@@ -60,14 +63,32 @@ class Comparison {
 
  private:
   void note(std::string kind, std::string name, std::string what) {
-    report_.found.push_back({std::move(kind), std::move(name), std::move(what), false});
+    report_.found.push_back(
+        {.kind = std::move(kind), .name = std::move(name), .what = std::move(what)});
+  }
+  void note_unclear(std::string kind, std::string name, std::string what) {
+    what += "; it may belong to another server on this host: end it yourself if it does not";
+    report_.found.push_back(
+        {.kind = std::move(kind), .name = std::move(name), .what = std::move(what), .ours = false});
+  }
+
+  // Ids are random: who has a record, a lease, a directory, a network or a log of one here made it.
+  void collect_own() {
+    own_ = owners_;
+    own_.insert(expected_.recorded.begin(), expected_.recorded.end());
+    for (const std::string& build : expected_.builds) own_.insert("build-" + build);
+    for (const machine::FoundMachine& machine : found_.machines) own_.insert(machine.id);
+    for (const machine::UidLease& lease : found_.uids) own_.insert(lease.owner);
+    own_.insert(networks_.begin(), networks_.end());
+    for (const std::string& file : files_.app_logs) own_.insert(AppLog::owner_of(file).str());
   }
 
   // Between transitions a microVM has exactly what its state needs.
   void microvms() {
     std::map<std::string, machine::FoundMachine> by_id;
     for (const machine::FoundMachine& machine : found_.machines) by_id[machine.id] = machine;
-    const std::set<std::string> groups(found_.cgroups.begin(), found_.cgroups.end());
+    std::set<std::string> groups;
+    for (const machine::FoundCgroup& group : found_.cgroups) groups.insert(group.name);
     for (const core::Microvm& microvm : expected_.microvms) {
       if (microvm.intent != core::Intent::none) continue;
       const std::string& id = microvm.id.str();
@@ -117,6 +138,19 @@ class Comparison {
     }
   }
 
+  void bases() {
+    std::map<std::string, std::string> stand_on;  // by path
+    for (const auto& [snapshot, path] : found_.missing_disks) {
+      if (!expected_.snapshots.contains(snapshot)) continue;
+      std::string& names = stand_on[path];
+      names += (names.empty() ? "" : ", ") + snapshot;
+    }
+    for (const auto& [path, snapshots] : stand_on)
+      note("base", path,
+           "is gone, and these snapshots stand on it: " + snapshots +
+               "; put it back, or build the images again");
+  }
+
   void machines() {
     for (const machine::FoundMachine& machine : found_.machines) {
       if (!owners_.contains(machine.id)) note("machine", machine.id, "belongs to no microVM");
@@ -136,8 +170,13 @@ class Comparison {
   }
 
   void cgroups() {
-    for (const std::string& name : found_.cgroups) {
-      if (!owners_.contains(name)) note("cgroup", name, "belongs to no microVM");
+    for (const machine::FoundCgroup& group : found_.cgroups) {
+      if (owners_.contains(group.name)) continue;
+      // Its processes know better than its name: a data directory may have been copied.
+      if (group.ours.value_or(own_.contains(group.name)))
+        note("cgroup", group.name, "belongs to no microVM");
+      else
+        note_unclear("cgroup", group.name, "cannot be tied to this data directory");
     }
   }
 
@@ -150,9 +189,16 @@ class Comparison {
              "is leased to " + (lease.owner.empty() ? "nobody" : lease.owner));
     }
     for (const machine::FoundProcess& process : found_.processes) {
+      const std::string pid = std::to_string(process.pid);
+      if (!process.ours) {
+        note_unclear("process", pid,
+                     "runs under uid " + std::to_string(process.uid) +
+                         " and cannot be tied to this data directory");
+        continue;
+      }
       const auto at = owner_of.find(process.uid);
       if (at == owner_of.end() || !owners_.contains(at->second))
-        note("process", std::to_string(process.pid), "runs under a uid that no microVM has");
+        note("process", pid, "runs under a uid that no microVM has");
     }
   }
 
@@ -160,7 +206,8 @@ class Comparison {
   const machine::Inventory& found_;
   const Found& files_;
   const std::vector<std::string>& networks_;
-  std::set<std::string> owners_;
+  std::set<std::string> owners_;  // machines that should be there
+  std::set<std::string> own_;     // and those that this data directory has had
   CheckReport report_;
 };
 
@@ -201,24 +248,28 @@ net::Task<Result<CheckReport>> look_once(const CheckContext& context) {
   co_return compare(expected, found);
 }
 
-bool names(const CheckReport& report, const Discrepancy& leak) {
-  return std::ranges::any_of(report.found, [&leak](const Discrepancy& other) {
+const Discrepancy* find(const CheckReport& report, const Discrepancy& leak) {
+  const auto at = std::ranges::find_if(report.found, [&leak](const Discrepancy& other) {
     return other.kind == leak.kind && other.name == leak.name;
   });
+  return at == report.found.end() ? nullptr : &*at;
 }
 
 }  // namespace
 
 net::Task<Result<CheckReport>> check_host(CheckContext context, bool repair) {
+  FB_CO_TRY_ASSIGN(const CheckReport before, co_await look_once(context));
+  if (before.found.empty()) co_return before;
   FB_CO_TRY_ASSIGN(CheckReport report, co_await look_once(context));
-  if (report.found.empty()) co_return report;
-  FB_CO_TRY_ASSIGN(const CheckReport again, co_await look_once(context));
-  std::erase_if(report.found, [&again](const Discrepancy& leak) { return !names(again, leak); });
+  std::erase_if(report.found,
+                [&before](const Discrepancy& leak) { return find(before, leak) == nullptr; });
   if (!repair) co_return report;
   for (Discrepancy& leak : report.found) {
+    if (!leak.ours) continue;
     FB_CO_TRY_ASSIGN(const CheckReport now, co_await look_once(context));
+    const Discrepancy* still = find(now, leak);
     // Repairing another one may have been enough.
-    leak.repaired = !names(now, leak) || co_await context.put_right(leak);
+    leak.repaired = still == nullptr || (still->ours && co_await context.put_right(leak));
   }
   co_return report;
 }
@@ -244,7 +295,7 @@ class Repair {
     if (leak.kind == "image") co_return co_await fail_image(leak.name);
     if (leak.kind == "microvm") co_return co_await settle(leak.name, deadline);
     if (leak.kind == "network") co_return egress::remove_network(data_dir_, leak.name).has_value();
-    if (leak.kind == "process" || leak.kind == "holder") co_return end_process(leak.name);
+    if (leak.kind == "process" || leak.kind == "holder") co_return end_process(leak);
     if (leak.kind == "uid") {
       const auto uid = static_cast<uid_t>(parse_u64(leak.name).value_or(0));
       co_return engine_.host().release_uid(uid).has_value();
@@ -260,11 +311,21 @@ class Repair {
   }
 
  private:
-  static bool end_process(const std::string& pid) {
-    const auto id = machine::identify(static_cast<pid_t>(parse_u64(pid).value_or(0)));
+  bool end_process(const Discrepancy& leak) {
+    const auto pid = static_cast<pid_t>(parse_u64(leak.name).value_or(0));
+    const auto id = machine::identify(pid);
     if (!id) return true;
     auto process = machine::adopt(*id);
-    return !process || process->kill().has_value();
+    if (!process) return true;
+    // What the handle names is asked about once more: a pid may have a new owner by now.
+    const bool ours =
+        leak.kind == "holder" ? holds_for_us(pid) : engine_.own_processes().contains(pid);
+    return ours && process->kill().has_value();
+  }
+
+  bool holds_for_us(pid_t pid) const {
+    const auto holders = machine::holders_below(data_dir_);
+    return std::ranges::find(holders, pid, &machine::FoundHolder::pid) != holders.end();
   }
 
   net::Task<bool> fail_image(std::string snapshot) {
@@ -318,15 +379,20 @@ CheckContext host_context(store::Database& db, machine::QemuEngine& engine, std:
 
 json::object to_json(const CheckReport& report) {
   json::array leaks;
+  json::array unclear;
   bool ok = true;
-  for (const Discrepancy& leak : report.found) {
-    ok = ok && leak.repaired;
-    leaks.push_back(json::object{{"kind", leak.kind},
-                                 {"name", leak.name},
-                                 {"what", leak.what},
-                                 {"repaired", leak.repaired}});
+  for (const Discrepancy& one : report.found) {
+    ok = ok && (one.repaired || !one.ours);
+    (one.ours ? leaks : unclear)
+        .push_back(json::object{{"kind", one.kind},
+                                {"name", one.name},
+                                {"what", one.what},
+                                {"repaired", one.repaired}});
   }
-  return {{"ok", ok}, {"microvms", report.microvms}, {"leaks", std::move(leaks)}};
+  return {{"ok", ok},
+          {"microvms", report.microvms},
+          {"leaks", std::move(leaks)},
+          {"unclear", std::move(unclear)}};
 }
 
 }  // namespace firebreak::control

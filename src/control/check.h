@@ -1,7 +1,8 @@
 // Does the host hold exactly what the store says? Compares machines, processes, cgroups, uids,
 // mounts, networks, snapshots, logs and prepared kernels with the records, names every difference,
-// and can put it right. Blocking parts run on the caller's thread; used by the running server and
-// by `firebreak check` alone.
+// and can put it right: what is provably of this data directory, and nothing of another server's.
+// Blocking parts run on the caller's thread; used by the running server and by `firebreak check`
+// alone.
 #pragma once
 
 #include <functional>
@@ -20,10 +21,11 @@ namespace firebreak::control {
 
 struct Discrepancy {
   std::string kind;  // "machine", "process", "cgroup", "uid", "mount", "network", "snapshot",
-                     // "holder", "file", "log", "kernel", "microvm", "image"
+                     // "holder", "file", "log", "kernel", "microvm", "image", "base"
   std::string name;
   std::string what;  // for people
   bool repaired = false;
+  bool ours = true;  // false: it may be another server's, and is left alone
 };
 
 struct CheckReport {
@@ -74,7 +76,8 @@ struct RunningServer {
 CheckContext host_context(store::Database& db, machine::QemuEngine& engine, std::string data_dir,
                           std::optional<RunningServer> server);
 
-// {ok, microvms, leaks: [{kind, name, what, repaired}]}
+// {ok, microvms, leaks: [{kind, name, what, repaired}], unclear: [the same]}. What may be another
+// server's is unclear, and does not make it wrong.
 json::object to_json(const CheckReport& report);
 
 }  // namespace firebreak::control

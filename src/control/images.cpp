@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/sys.h"
+#include "control/version_config.h"
 #include "image/hook_caller.h"
 #include "store/walk.h"
 
@@ -24,10 +25,6 @@ Result<> fail_unfinished_images(store::Store& store) {
     }));
   }
   return {};
-}
-
-std::string cannot(std::string_view what, const core::Image& image) {
-  return "image " + image.name + " cannot be " + std::string(what);
 }
 
 }  // namespace
@@ -159,10 +156,32 @@ SnapshotBytes Images::occupied(const std::vector<core::ImageVersion>& versions) 
 
 namespace {
 
+// For one more version, by removing the oldest that nobody uses if that is wanted.
+Result<> make_room(store::Store& store, const core::Image& image, std::size_t allowed,
+                   std::size_t used, bool prune, Removed& removed) {
+  if (used < allowed) return {};
+  std::string repair = "remove versions with `firebreak image rm " + image.name +
+                       ":VERSION` or `firebreak image prune " + image.name + "`";
+  if (prune) {
+    FB_TRY_ASSIGN(auto unused, unused_versions(store, image));
+    const std::size_t needed = used + 1 - allowed;
+    if (unused.size() >= needed) {
+      unused.resize(needed);
+      FB_TRY_ASSIGN(removed, remove_versions(store, unused));
+      return {};
+    }
+    repair = "microVMs use its versions, terminate some of them";
+  }
+  return fail(Code::exhausted, "limit versions_per_image reached: image " + image.name + " has " +
+                                   std::to_string(used) + " of " + std::to_string(allowed) +
+                                   " versions; " + repair);
+}
+
 // All in one transaction's time: nobody else writes between the looks and the writes.
 Result<NewVersion> begin_in(store::Store& store, const core::TenantId& tenant,
                             const core::TenantLimits& limits, const std::string& name,
-                            const core::Tags& tags, core::ImageVersion version) {
+                            const core::Tags& tags, core::ImageVersion version, bool prune,
+                            Removed& removed) {
   NewVersion made;
   FB_TRY_ASSIGN(const auto existing, store.find_image_by_name(tenant, name));
   made.first = !existing || existing->tenant != tenant;
@@ -180,13 +199,9 @@ Result<NewVersion> begin_in(store::Store& store, const core::TenantId& tenant,
   } else {
     made.image = *existing;
     if (made.image.state == ImageState::creating || made.image.state == ImageState::updating)
-      return fail(Code::conflict, cannot("built: a build of it is under way", made.image));
+      return fail(Code::conflict, image_cannot("built: a build of it is under way", made.image));
     FB_TRY_ASSIGN(const auto known, store.list_versions(made.image.id));
-    if (known.size() >= limits.versions_per_image)
-      return fail(
-          Code::exhausted,
-          core::LimitRefusal{"versions_per_image", limits.versions_per_image, known.size(), {}}
-              .message());
+    FB_TRY(make_room(store, made.image, limits.versions_per_image, known.size(), prune, removed));
     for (const core::ImageVersion& other : known)
       version.number = std::max(version.number, other.number + 1);
     made.image.state = ImageState::updating;
@@ -208,13 +223,36 @@ Result<NewVersion> begin_in(store::Store& store, const core::TenantId& tenant,
 
 net::Task<Result<NewVersion>> Images::begin(core::TenantId tenant, core::TenantLimits limits,
                                             std::string name, core::Tags tags,
-                                            core::ImageVersion version) {
+                                            core::ImageVersion version, bool prune) {
   FB_CO_TRY(core::check_image_name(name));
   FB_CO_TRY(core::check(version.hooks));
   FB_CO_TRY(core::size_for(version.memory_mib));
   version.created = services_.clock.now();
+  Removed removed;
+  auto made = co_await services_.db.run([&](store::Store& store) {
+    return begin_in(store, tenant, limits, name, tags, version, prune, removed);
+  });
+  if (made) made->removed = removed.versions;
+  co_await forget(std::move(removed), Deadline::in(std::chrono::seconds(60)));
+  co_return made;
+}
+
+net::Task<Result<std::optional<NewVersion>>> Images::made_by(core::TenantId tenant,
+                                                             std::string name,
+                                                             std::string order_key) {
   co_return co_await services_.db.run(
-      [&](store::Store& store) { return begin_in(store, tenant, limits, name, tags, version); });
+      [&](store::Store& store) -> Result<std::optional<NewVersion>> {
+        FB_TRY_ASSIGN(const auto image, store.find_image_by_name(tenant, name));
+        if (!image || image->tenant != tenant) return std::nullopt;
+        if (image->state == ImageState::creating || image->state == ImageState::updating)
+          return std::nullopt;
+        FB_TRY_ASSIGN(const auto newest, store.latest_runnable(image->id));
+        if (!newest || order_key_of(*newest) != order_key) return std::nullopt;
+        FB_TRY_ASSIGN(const auto builds, store.list_builds(image->id, newest->number));
+        if (builds.empty()) return std::nullopt;
+        return NewVersion{
+            .image = *image, .version = *newest, .build = builds.back(), .unchanged = true};
+      });
 }
 
 net::Task<Result<>> Images::validate(std::string snapshot, core::Hooks hooks,
@@ -288,12 +326,14 @@ net::Task<Result<core::ImageVersion>> Images::build_from_base(
     core::TenantId tenant, core::TenantLimits limits, BaseImageRequest request,
     std::function<void(std::string_view)> progress, Deadline deadline) {
   FB_CO_TRY_ASSIGN(const core::SizeClass size, core::size_for(request.memory_mib));
-  core::ImageVersion draft{
-      .state = VersionState::in_progress,
-      .memory_mib = request.memory_mib,
-      .hooks = request.hooks,
-      .env = request.env,
-      .config = core::app_config(request.app.has_value(), request.app_is_pid1)};
+  FB_CO_TRY_ASSIGN(json::object config, parse_json_object(core::app_config(request.app.has_value(),
+                                                                           request.app_is_pid1)));
+  if (!request.preload.empty()) config[kPreload] = core::to_json(request.preload);
+  core::ImageVersion draft{.state = VersionState::in_progress,
+                           .memory_mib = request.memory_mib,
+                           .hooks = request.hooks,
+                           .env = request.env,
+                           .config = json::serialize(config)};
   FB_CO_TRY_ASSIGN(NewVersion made,
                    co_await begin(tenant, limits, request.name, request.tags, std::move(draft)));
   const std::string name = made.snapshot_name();
@@ -307,6 +347,7 @@ net::Task<Result<core::ImageVersion>> Images::build_from_base(
                  .env = request.env},
       .hooks = request.hooks,
       .python_context = request.python_context,
+      .preload = request.preload,
       .machine = {.size = {.vcpus = size.peak_vcpus, .memory_mib = size.peak_memory_mib},
                   .starting = [this](std::string id) { building_.insert(id); },
                   .started = [](std::string) -> net::Task<Result<>> { co_return Result<>(); },
@@ -324,122 +365,6 @@ net::Task<Result<core::ImageVersion>> Images::build_from_base(
       co_await finish(made, built ? Result<std::string>(name) : std::unexpected(built.error())));
   if (!built) co_return fail(built.error(), "building image " + made.image.name);
   co_return made.version;
-}
-
-namespace {
-
-// What goes with records that are removed.
-struct Removed {
-  std::vector<core::ImageVersion> versions;
-  std::vector<core::BuildId> builds;
-};
-
-Result<> note_removed(store::Store& store, const core::ImageVersion& version, Removed& removed) {
-  FB_TRY_ASSIGN(const auto builds, store.list_builds(version.image, version.number));
-  for (const core::Build& build : builds) removed.builds.push_back(build.id);
-  removed.versions.push_back(version);
-  return {};
-}
-
-Result<Removed> remove_in(store::Store& store, const core::TenantId& tenant,
-                          const core::ImageId& id) {
-  FB_TRY_ASSIGN(const auto image, store.find_image(tenant, id));
-  if (!image) return fail(Code::not_found, "there is no image " + id.str());
-  if (image->state == ImageState::creating || image->state == ImageState::updating)
-    return fail(Code::conflict, cannot("removed while it is being built", *image));
-  FB_TRY_ASSIGN(const auto live, store.live_microvms());
-  for (const core::Microvm& microvm : live) {
-    if (microvm.image == id)
-      return fail(Code::conflict,
-                  cannot("removed: microVMs of it live; terminate them first", *image));
-  }
-  Removed removed;
-  FB_TRY_ASSIGN(const auto versions, store.list_versions(id));
-  for (const core::ImageVersion& version : versions) FB_TRY(note_removed(store, version, removed));
-  FB_TRY(store.remove_image(id));
-  return removed;
-}
-
-Result<Removed> remove_version_in(store::Store& store, const core::Image& image,
-                                  const core::ImageVersion& version) {
-  FB_TRY_ASSIGN(const auto all, store.list_versions(image.id));
-  if (all.size() < 2)
-    return fail(Code::conflict,
-                "the last version of image " + image.name + " cannot be removed; remove the image");
-  FB_TRY_ASSIGN(const auto live, store.live_microvms());
-  for (const core::Microvm& microvm : live) {
-    if (microvm.image == image.id && microvm.image_version == version.number)
-      return fail(Code::conflict, "version " + core::version_text(version.number) + " of image " +
-                                      image.name +
-                                      " cannot be removed: microVMs of it live; terminate them "
-                                      "first");
-  }
-  Removed removed;
-  FB_TRY(note_removed(store, version, removed));
-  FB_TRY(store.remove_version(image.id, version.number));
-  return removed;
-}
-
-}  // namespace
-
-net::Task<Result<>> Images::remove(core::TenantId tenant, std::string name_or_id,
-                                   Deadline deadline) {
-  FB_CO_TRY_ASSIGN(const core::Image image, co_await find(tenant, std::move(name_or_id)));
-  if (image.tenant != tenant)
-    co_return fail(Code::denied, cannot("removed: it is the system's", image));
-  // One turn of the store: a launch has its record before, or does not find the version after.
-  FB_CO_TRY_ASSIGN(const Removed removed, co_await services_.db.run([&](store::Store& store) {
-    return remove_in(store, tenant, image.id);
-  }));
-  services_.reach("image.removed");
-  for (const core::BuildId& build : removed.builds) log_.remove(build);
-  for (const core::ImageVersion& version : removed.versions) co_await pool_.drop(version);
-  for (const core::ImageVersion& version : removed.versions)
-    co_await forget_snapshot(version.snapshot, deadline);
-  co_return Result<>();
-}
-
-net::Task<Result<>> Images::remove_version(core::Image image, core::ImageVersion version,
-                                           Deadline deadline) {
-  FB_CO_TRY_ASSIGN(const Removed removed, co_await services_.db.run([&](store::Store& store) {
-    return remove_version_in(store, image, version);
-  }));
-  for (const core::BuildId& build : removed.builds) log_.remove(build);
-  co_await pool_.drop(version);
-  co_await forget_snapshot(version.snapshot, deadline);
-  co_return Result<>();
-}
-
-net::Task<void> Images::forget_snapshot(std::string snapshot, Deadline deadline) {
-  if (snapshot.empty()) co_return;
-  // A build that changed nothing has taken the snapshot of an older version.
-  const auto all =
-      co_await services_.db.run([](store::Store& store) { return store.all_versions(); });
-  if (!all || held_.contains(snapshot)) co_return;
-  for (const core::ImageVersion& other : *all)
-    if (other.snapshot == snapshot) co_return;
-  co_await services_.catalogue.release(snapshot);
-  (void)co_await services_.engine.remove_snapshot(services_.catalogue.directory(snapshot),
-                                                  deadline);
-}
-
-net::Task<Result<bool>> Images::hold(std::string snapshot) {
-  // Held before it is looked for: a removal that begins in between sees one or the other.
-  held_.insert(snapshot);
-  const auto all =
-      co_await services_.db.run([](store::Store& store) { return store.all_versions(); });
-  if (all) {
-    for (const core::ImageVersion& version : *all)
-      if (version.snapshot == snapshot) co_return true;
-  }
-  co_await let_go(std::move(snapshot), Deadline::in(std::chrono::seconds(20)));
-  if (!all) co_return std::unexpected(all.error());
-  co_return false;
-}
-
-net::Task<void> Images::let_go(std::string snapshot, Deadline deadline) {
-  if (const auto at = held_.find(snapshot); at != held_.end()) held_.erase(at);
-  co_await forget_snapshot(std::move(snapshot), deadline);
 }
 
 }  // namespace firebreak::control

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "control/build_log.h"
+#include "control/image_removal.h"
 #include "control/services.h"
 #include "control/warm_pool.h"
 #include "image/image_snapshot.h"
@@ -24,6 +25,7 @@ struct BaseImageRequest {
   core::Hooks hooks;
   std::map<std::string, std::string> env;
   bool python_context = false;
+  core::Preload preload;
   core::Tags tags;
 };
 
@@ -32,7 +34,9 @@ struct NewVersion {
   core::Image image;
   core::ImageVersion version;
   core::Build build;
-  bool first = false;  // the image is new as well
+  bool first = false;                       // the image is new as well
+  bool unchanged = false;                   // nothing is made: this version is the same
+  std::vector<core::ImageVersion> removed;  // to make room for it
 
   // Name of its snapshot.
   std::string snapshot_name() const {
@@ -81,10 +85,15 @@ class Images {
       core::TenantId tenant, core::TenantLimits limits, BaseImageRequest request,
       std::function<void(std::string_view)> progress, Deadline deadline);
   // Records a version before anything is built: a new image, or one more version of it.
-  // Code::conflict while another build of it is under way; Code::exhausted at a limit.
+  // Code::conflict while another build of it is under way; Code::exhausted at a limit. `prune`: at
+  // the limit of versions the oldest that nobody uses goes.
   net::Task<Result<NewVersion>> begin(core::TenantId tenant, core::TenantLimits limits,
-                                      std::string name, core::Tags tags,
-                                      core::ImageVersion version);
+                                      std::string name, core::Tags tags, core::ImageVersion version,
+                                      bool prune = false);
+  // The newest version that can run, with its build, if it was made by just this order and nothing
+  // of the image is being built.
+  net::Task<Result<std::optional<NewVersion>>> made_by(core::TenantId tenant, std::string name,
+                                                       std::string order_key);
   // How it ended: the name of its snapshot, or why there is none. Half a snapshot is removed.
   net::Task<Result<>> finish(NewVersion& made, Result<std::string> snapshot);
   // A first clone that nobody keeps must say that it is fit, if there is such a hook. `proceed` is
@@ -104,8 +113,15 @@ class Images {
   // Code::conflict for the last one, and while microVMs of it live.
   net::Task<Result<>> remove_version(core::Image image, core::ImageVersion version,
                                      Deadline deadline);
+  // Removes all versions that nobody uses: not the newest that can run, none whose microVMs live.
+  // Those it removed, oldest first. Code::denied for an image of the system.
+  net::Task<Result<std::vector<core::ImageVersion>>> prune(core::TenantId tenant,
+                                                           std::string name_or_id,
+                                                           Deadline deadline);
 
  private:
+  // What belonged to records that are gone.
+  net::Task<void> forget(Removed removed, Deadline deadline);
   // Unless a version or a build has it.
   net::Task<void> forget_snapshot(std::string snapshot, Deadline deadline);
 

@@ -46,9 +46,8 @@ class Lifecycle {
   net::Task<void> settle(LivePtr vm);
   // Saves copies of the running microVM under the ids of records that exist already.
   net::Task<Result<>> fork(LivePtr vm, std::vector<std::string> ids, Deadline deadline);
-  net::Task<Result<>> change_policy(LivePtr vm, std::optional<std::optional<core::IdlePolicy>> idle,
-                                    std::optional<std::optional<core::Seconds>> max_duration,
-                                    Deadline deadline);
+  // Policies, name: what has no effect on the machine.
+  net::Task<Result<>> change_record(LivePtr vm, store::MicrovmChange change, Deadline deadline);
 
   // Another network from now on; open connections that it does not allow are cut. One that had none
   // is suspended and resumed for it.

@@ -27,11 +27,10 @@ net::Task<Result<>> Lifecycle::fork(LivePtr vm, std::vector<std::string> ids, De
   co_return forked;
 }
 
-net::Task<Result<>> Lifecycle::change_policy(
-    LivePtr vm, std::optional<std::optional<core::IdlePolicy>> idle,
-    std::optional<std::optional<core::Seconds>> max_duration, Deadline deadline) {
+net::Task<Result<>> Lifecycle::change_record(LivePtr vm, store::MicrovmChange change,
+                                             Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
-  co_return co_await commit(*vm, {.idle = idle, .max_duration = max_duration});
+  co_return co_await commit(*vm, std::move(change));
 }
 
 net::Task<void> Lifecycle::refresh_credentials(LivePtr vm) {

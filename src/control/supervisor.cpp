@@ -168,6 +168,8 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
                                                     LaunchRequest request, Deadline deadline) {
   if (stopping_) co_return fail(Code::unavailable, "the server is stopping; try again shortly");
   if (request.idle) FB_CO_TRY(core::check(*request.idle));
+  if (!request.name.empty()) FB_CO_TRY(core::check_microvm_name(request.name));
+  FB_CO_TRY(core::check_environment(request.env));
   if (request.payload.size() > core::kMaxRunPayload) {
     co_return fail(Code::invalid, "the payload may have at most 4096 bytes");
   }
@@ -209,6 +211,8 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   microvm.config = std::move(request.config);
   microvm.egress = std::move(egress);
   microvm.role = std::move(request.role);
+  microvm.name = std::move(request.name);
+  microvm.env = std::move(request.env);
   microvm.started = microvm.state_since = now;
   auto created = co_await services_.db.run(
       // A power cut would end the microVM as well; what must last is what the caller was told.
@@ -301,10 +305,10 @@ net::Task<Result<>> Supervisor::wake(LivePtr vm, Deadline deadline) {
 }
 
 net::Task<Result<core::Microvm>> Supervisor::terminate(core::TenantId tenant, core::MicrovmId id,
-                                                       Deadline deadline) {
+                                                       Deadline deadline, std::string why) {
   const LivePtr vm = registry_.find(tenant, id);
   if (!vm) co_return co_await get(tenant, id);  // ended before: success
-  FB_CO_TRY(co_await lifecycle_.terminate(vm, "Success.", deadline));
+  FB_CO_TRY(co_await lifecycle_.terminate(vm, std::move(why), deadline));
   co_return vm->record;
 }
 
@@ -330,6 +334,7 @@ net::Task<Result<std::vector<core::Microvm>>> Supervisor::fork(const core::Tenan
     child.state = MicrovmState::pending;
     child.intent = core::Intent::fork;
     child.client_token.clear();
+    child.name.clear();
     child.state_reason.clear();
     child.started = child.state_since = services_.clock.now();
     auto created = co_await services_.db.run(
@@ -359,16 +364,27 @@ net::Task<Result<std::vector<core::Microvm>>> Supervisor::fork(const core::Tenan
   co_return records;
 }
 
-net::Task<Result<core::Microvm>> Supervisor::update(
-    core::TenantId tenant, core::MicrovmId id, std::optional<std::optional<core::IdlePolicy>> idle,
-    std::optional<std::optional<core::Seconds>> max_duration, std::optional<std::string> egress,
-    Deadline deadline) {
-  if (idle && *idle) FB_CO_TRY(core::check(**idle));
+net::Task<Result<core::Microvm>> Supervisor::update(core::TenantId tenant, core::MicrovmId id,
+                                                    MicrovmUpdate update, Deadline deadline) {
+  if (update.idle && *update.idle) FB_CO_TRY(core::check(**update.idle));
+  if (update.name && !update.name->empty()) FB_CO_TRY(core::check_microvm_name(*update.name));
   FB_CO_TRY_ASSIGN(LivePtr vm, co_await find(tenant, id));
-  if (egress) FB_CO_TRY(co_await lifecycle_.egress().check_choice(tenant, *egress));
-  FB_CO_TRY(co_await lifecycle_.change_policy(vm, idle, max_duration, deadline));
-  if (egress) FB_CO_TRY(co_await lifecycle_.change_egress(vm, *std::move(egress), deadline));
+  if (update.egress) FB_CO_TRY(co_await lifecycle_.egress().check_choice(tenant, *update.egress));
+  FB_CO_TRY(co_await lifecycle_.change_record(
+      vm,
+      {.idle = update.idle, .max_duration = update.max_duration, .name = std::move(update.name)},
+      deadline));
+  if (update.egress)
+    FB_CO_TRY(co_await lifecycle_.change_egress(vm, *std::move(update.egress), deadline));
   co_return vm->record;
+}
+
+net::Task<Result<>> Supervisor::note(core::MicrovmId id, std::string what) {
+  const core::Time now = services_.clock.now();
+  FB_CO_TRY(
+      co_await services_.db.run([&](store::Store& store) { return store.note(id, what, now); }));
+  services_.changed.notify();
+  co_return Result<>();
 }
 
 net::Task<bool> Supervisor::settle(core::MicrovmId id) {

@@ -28,7 +28,22 @@ struct LaunchRequest {
   std::string config;
   std::optional<std::string> egress;  // name of a policy; unset: the image's, or the tenant's
   std::string role;                   // name; empty: its guest gets no credentials
+  std::string name;                   // for people; may be empty
+  core::Environment env;              // of its execs
 };
+
+// What is unset stays; what is set to nothing is taken away.
+struct MicrovmUpdate {
+  std::optional<std::optional<core::IdlePolicy>> idle;
+  std::optional<std::optional<core::Seconds>> max_duration;
+  std::optional<std::string> egress;
+  std::optional<std::string> name;
+};
+
+// Why it ended, when its tenant, or an administrator, asked for it.
+inline constexpr const char* kEndedAsAsked = "Success.";
+inline constexpr const char* kEndedByAdministrator = "An administrator ended it.";
+inline constexpr const char* kSeenByAdministrator = "An administrator looked at it.";
 
 // What is said of a microVM whose guest stands still, and to those who call it.
 inline constexpr const char* kNoDisk =
@@ -81,14 +96,14 @@ class Supervisor {
   net::Task<Result<core::Microvm>> resume(core::TenantId tenant, core::MicrovmId id,
                                           Deadline deadline);
   net::Task<Result<core::Microvm>> terminate(core::TenantId tenant, core::MicrovmId id,
-                                             Deadline deadline);
+                                             Deadline deadline, std::string why = kEndedAsAsked);
   // The children, PENDING; they go on by themselves.
   net::Task<Result<std::vector<core::Microvm>>> fork(const core::Tenant& tenant, core::MicrovmId id,
                                                      std::uint32_t count, Deadline deadline);
   net::Task<Result<core::Microvm>> update(core::TenantId tenant, core::MicrovmId id,
-                                          std::optional<std::optional<core::IdlePolicy>> idle,
-                                          std::optional<std::optional<core::Seconds>> max_duration,
-                                          std::optional<std::string> egress, Deadline deadline);
+                                          MicrovmUpdate update, Deadline deadline);
+  // Tells its tenant, as an event.
+  net::Task<Result<>> note(core::MicrovmId id, std::string what);
   // Holds the caller while the microVM starts or is brought back. Code::conflict when it is
   // suspended and its policy says that only an explicit resume wakes it, or when it has ended.
   net::Task<Result<Lease>> acquire(core::TenantId tenant, core::MicrovmId id, Deadline deadline);

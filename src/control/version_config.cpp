@@ -16,6 +16,19 @@ Result<image::ImageConfig> config_of(const core::ImageVersion& version) {
   return plain;
 }
 
+std::optional<json::object> preload_of(const core::ImageVersion& version) {
+  const auto kept = parse_json_object(version.config.empty() ? "{}" : version.config);
+  if (!kept) return std::nullopt;
+  const json::value* preload = kept->if_contains(kPreload);
+  if (preload == nullptr || !preload->is_object()) return std::nullopt;
+  return preload->get_object();
+}
+
+std::string order_key_of(const core::ImageVersion& version) {
+  const auto config = parse_json_object(version.config);
+  return config ? JsonReader(*config).string_or(kOrderKey, "") : std::string();
+}
+
 Result<std::vector<std::string>> snapshots_made_by(store::Store& store,
                                                    const core::TenantId& tenant,
                                                    const std::string& key) {

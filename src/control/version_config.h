@@ -2,9 +2,11 @@
 // Any thread that may use the store.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "core/model.h"
 #include "image/image_config.h"
 #include "store/store.h"
@@ -17,8 +19,17 @@ inline constexpr const char* kDefaultPath =
 // Of a version that no Dockerfile made: a search path and nothing else.
 Result<image::ImageConfig> config_of(const core::ImageVersion& version);
 
+// The member of a version's config with the modules that its interpreters have loaded.
+inline constexpr const char* kPreload = "preload";
+// Of a version that has such modules.
+std::optional<json::object> preload_of(const core::ImageVersion& version);
+
 // The member of a version's config that says what made its snapshot.
 inline constexpr const char* kSnapshotKey = "snapshotKey";
+// The member that says what a build from a Dockerfile was asked for: BuildRequest and context.
+inline constexpr const char* kOrderKey = "orderKey";
+// Empty: it does not say.
+std::string order_key_of(const core::ImageVersion& version);
 // Names of the tenant's snapshots that were made by exactly this. The rest of a config is the
 // tenant's text, such as labels, and never counts.
 Result<std::vector<std::string>> snapshots_made_by(store::Store& store,

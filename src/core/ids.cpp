@@ -18,6 +18,14 @@ bool is_name_char(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '_';
 }
 
+bool is_uuid_char(char c) {
+  return is_digit(c) || (c >= 'a' && c <= 'f') || c == '-';
+}
+
+constexpr std::string_view kMicrovm = "microvm-";
+constexpr std::size_t kUuidLength = 36;
+constexpr std::size_t kLeastPrefix = 4;
+
 }  // namespace
 
 std::string new_uuid() {
@@ -31,7 +39,7 @@ std::string new_uuid() {
 }
 
 MicrovmId new_microvm_id() {
-  return MicrovmId("microvm-" + new_uuid());
+  return MicrovmId(std::string(kMicrovm) + new_uuid());
 }
 
 ImageId new_image_id() {
@@ -67,6 +75,32 @@ Result<> check_image_name(std::string_view name) {
                 "an image name is 1 to 64 letters, digits, '-' and '_'; choose another name");
   }
   return {};
+}
+
+Result<> check_microvm_name(std::string_view name) {
+  const auto lower = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'z'); };
+  const auto inner = [lower](char c) { return lower(c) || c == '-' || c == '_' || c == '.'; };
+  if (name.empty() || name.size() > 63 || !lower(name[0]) || !std::ranges::all_of(name, inner))
+    return fail(Code::invalid,
+                "a microVM's name is 1 to 63 lower-case letters, digits, '-', '_' and '.', and "
+                "begins with a letter or digit; choose another name");
+  if (name.starts_with(kMicrovm))
+    return fail(Code::invalid,
+                "a microVM's name does not begin with 'microvm-', as ids do; choose another name");
+  return {};
+}
+
+bool is_microvm_id(std::string_view text) {
+  if (text.size() != kMicrovm.size() + kUuidLength) return false;
+  const auto prefix = microvm_id_prefix(text);
+  return prefix && prefix->size() == text.size();
+}
+
+std::optional<std::string> microvm_id_prefix(std::string_view text) {
+  if (text.starts_with(kMicrovm)) text.remove_prefix(kMicrovm.size());
+  if (text.size() < kLeastPrefix || text.size() > kUuidLength) return std::nullopt;
+  if (!std::ranges::all_of(text, is_uuid_char)) return std::nullopt;
+  return std::string(kMicrovm) + std::string(text);
 }
 
 }  // namespace firebreak::core

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -42,5 +43,14 @@ TenantId new_tenant_id();
 Result<TenantId> parse_tenant_id(std::string_view text);
 // Letters, digits, '-' and '_', 1 to 64: the rule of image names.
 Result<> check_image_name(std::string_view name);
+// Lower-case letters, digits, '-', '_' and '.', 1 to 63, the first a letter or digit; and nothing
+// that could be taken for an id.
+Result<> check_microvm_name(std::string_view name);
+
+// "microvm-" and a whole UUID.
+bool is_microvm_id(std::string_view text);
+// The id's beginning, when the text can be one: at least four characters of the UUID, with or
+// without "microvm-" before them.
+std::optional<std::string> microvm_id_prefix(std::string_view text);
 
 }  // namespace firebreak::core

@@ -113,6 +113,22 @@ std::string app_config(bool has_app, bool is_pid1) {
       json::object{{"application", has_app}, {"applicationIsPid1", has_app && is_pid1}});
 }
 
+Result<> check_environment(const Environment& env) {
+  if (env.size() > kMaxEnvironment)
+    return fail(Code::invalid, "env may have at most 64 entries; leave some out");
+  std::size_t bytes = 0;
+  for (const auto& [name, value] : env) {
+    if (name.empty() || name.contains('=') || name.contains('\0') || value.contains('\0'))
+      return fail(Code::invalid,
+                  "env has a name or a value that cannot be in an environment; names are not empty "
+                  "and without '=', and neither has a zero byte");
+    bytes += name.size() + value.size();
+  }
+  if (bytes > kMaxEnvironmentBytes)
+    return fail(Code::invalid, "env may have at most 32 KiB; pass larger things as files");
+  return {};
+}
+
 Aging aging_of(const Microvm& microvm) {
   return {.state = microvm.state,
           .idle = microvm.idle,
@@ -132,7 +148,10 @@ Result<> enter(Microvm& microvm, MicrovmState state, Time at) {
   microvm.state_since = at;
   if (state == MicrovmState::suspended) microvm.suspended_at = at;
   if (state == MicrovmState::running) microvm.suspended_at.reset();
-  if (state == MicrovmState::terminated) microvm.terminated = at;
+  if (state == MicrovmState::terminated) {
+    microvm.terminated = at;
+    microvm.env.clear();
+  }
   return {};
 }
 

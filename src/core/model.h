@@ -118,6 +118,12 @@ struct Build {
   friend bool operator==(const Build&, const Build&) = default;
 };
 
+// Variables of an environment, by name.
+using Environment = std::map<std::string, std::string>;
+inline constexpr std::size_t kMaxEnvironment = 64;
+inline constexpr std::size_t kMaxEnvironmentBytes = 32UL * 1024;  // names and values together
+Result<> check_environment(const Environment& env);
+
 struct Microvm {
   MicrovmId id;
   TenantId tenant;
@@ -140,6 +146,8 @@ struct Microvm {
   std::string config;             // JSON of what a façade only echoes (connectors, role, logging)
   std::string egress{kNoEgress};  // name of its policy
   std::string role;               // its execution role's name; empty: no credentials
+  std::string name;               // unique among the tenant's that have not ended; may be empty
+  Environment env;                // of execs; may be secret; forgotten at the end
   Time started{};                 // when it was asked for
   Time state_since{};
   std::optional<Time> suspended_at;

@@ -46,6 +46,47 @@ TEST(Ids, ImageNames) {
     EXPECT_FALSE(check_image_name(bad)) << bad;
 }
 
+TEST(Ids, MicrovmNames) {
+  for (const std::string& good : {std::string("a"), std::string("7"), std::string("a-z_0.x"),
+                                  std::string("cafe"), std::string(63, 'x')})
+    EXPECT_TRUE(check_microvm_name(good)) << good;
+  for (const std::string& bad :
+       {std::string(), std::string(64, 'x'), std::string("A"), std::string("-a"), std::string(".a"),
+        std::string("_a"), std::string("a b"), std::string("a/b"), std::string("a:b"),
+        std::string("ü"), std::string("a\0b", 3), std::string("microvm-a")})
+    EXPECT_FALSE(check_microvm_name(bad)) << bad;
+}
+
+TEST(Ids, BeginningsOfMicrovmIds) {
+  const std::string whole = new_microvm_id().str();
+  EXPECT_TRUE(is_microvm_id(whole));
+  EXPECT_EQ(microvm_id_prefix(whole), whole);
+  EXPECT_EQ(microvm_id_prefix(whole.substr(8)), whole);
+  EXPECT_EQ(microvm_id_prefix(whole.substr(8, 4)), whole.substr(0, 12));
+  EXPECT_EQ(microvm_id_prefix(whole.substr(0, 12)), whole.substr(0, 12));
+  EXPECT_FALSE(is_microvm_id(whole.substr(0, 43)));
+  EXPECT_FALSE(is_microvm_id(whole.substr(8)));
+  EXPECT_FALSE(is_microvm_id(whole + "0"));
+  for (const char* bad : {"", "microvm-", "abc", "microvm-abc", "wxyz", "ABCD", "abc%"})
+    EXPECT_EQ(microvm_id_prefix(bad), std::nullopt) << bad;
+}
+
+TEST(Model, EnvironmentsAreBounded) {
+  EXPECT_TRUE(check_environment({}));
+  EXPECT_TRUE(check_environment({{"A", ""}, {"lower.dot-dash", "=\n"}}));
+  for (const Environment& bad :
+       {Environment{{"", "x"}}, Environment{{"A=B", "x"}},
+        Environment{{std::string("A\0", 2), "x"}}, Environment{{"A", std::string("\0", 1)}}})
+    EXPECT_FALSE(check_environment(bad)) << bad.begin()->first;
+  Environment many;
+  for (int i = 0; i < 64; ++i) many[std::to_string(i)] = "x";
+  EXPECT_TRUE(check_environment(many));
+  many["one more"] = "x";
+  EXPECT_FALSE(check_environment(many));
+  EXPECT_TRUE(check_environment({{"A", std::string(32UL * 1024 - 1, 'x')}}));
+  EXPECT_FALSE(check_environment({{"A", std::string(32UL * 1024, 'x')}}));
+}
+
 TEST(Model, StatesAndVersionsReadBack) {
   for (auto state : {ImageState::creating, ImageState::created, ImageState::create_failed,
                      ImageState::updating, ImageState::updated, ImageState::update_failed,

@@ -6,14 +6,20 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kStartPatience = 120s;
+constexpr auto kModulesPatience = 600s;  // of a start that loads modules
 // Between the interrupt of a run that took too long and the end of its interpreter.
 constexpr auto kGrace = 3s;
 constexpr std::size_t kStartupErrors = 4096;
 
 }  // namespace
 
-Context::Context(Site site, std::string id, const Language& language, ExecSpec spec)
-    : site_(site), id_(std::move(id)), language_(language), spec_(std::move(spec)) {
+Context::Context(Site site, std::string id, const Language& language, ExecSpec spec,
+                 std::vector<std::string> modules)
+    : site_(site),
+      id_(std::move(id)),
+      language_(language),
+      spec_(std::move(spec)),
+      modules_(std::move(modules)) {
   spec_.id.clear();
   spec_.argv = {std::string(language.program)};
   spec_.argv.insert(spec_.argv.end(), language.arguments.begin(), language.arguments.end());
@@ -59,7 +65,14 @@ Result<> Context::start_kernel() {
     drop_kernel();
     return added;
   }
-  start_timer_ = site_.reactor.after(kStartPatience, [this] {
+  const auto patience = modules_.empty() ? kStartPatience : kModulesPatience;
+  if (language_.loads_modules) {
+    // Once only: after a death the first run is not to wait for modules that it may not need.
+    const std::vector<std::string> modules = std::exchange(modules_, {});
+    kernel_->send(
+        json::serialize(json::object{{"modules", json::array(modules.begin(), modules.end())}}));
+  }
+  start_timer_ = site_.reactor.after(patience, [this] {
     start_timer_ = {};
     if (kernel_) kernel_->kill();
   });
@@ -86,6 +99,7 @@ Result<> Context::restart(Started started) {
   drop_kernel();
   if (busy()) finish_run("died");
   ++restarts_;
+  lost_ = false;  // whoever asked for it knows
   return start(std::move(started));
 }
 
@@ -104,12 +118,17 @@ Result<std::shared_ptr<ContextRun>> Context::run(std::string code,
   sent_ = begun_ = interrupt_wanted_ = timed_out_ = false;
   run_started_ = Reactor::Clock::now();
   if (timeout) run_timer_ = site_.reactor.after(*timeout, [this] { on_timeout(); });
-  const json::object started{{"context", id_}, {"run", run_->id()}};
+  const json::object started{{"context", id_}, {"run", run_->id()}, {"state", found_state()}};
   const std::string text = json::serialize(started);
   run_->room(text.size());
   run_->put(wire::FrameType::started, text);
   if (ready_) send_code();
   return run_;
+}
+
+const char* Context::found_state() {
+  if (std::exchange(lost_, false)) return "restarted";
+  return execution_count_ == 0 ? "fresh" : "kept";
 }
 
 void Context::send_code() {
@@ -148,6 +167,7 @@ void Context::on_grace_over() {
   drop_kernel();
   finish_run("timeout");
   ++restarts_;
+  lost_ = true;
 }
 
 std::size_t Context::room(std::size_t want) {
@@ -210,10 +230,12 @@ void Context::on_done(std::string_view note) {
 // killed for memory was seen to hold up the data thread.
 void Context::on_gone(const ExecExit& exit) {
   std::string why = "the interpreter ended while it started";
+  while (startup_errors_.ends_with('\n')) startup_errors_.pop_back();
   if (!startup_errors_.empty()) why += ": " + startup_errors_;
   drop_kernel();
   if (busy()) finish_run(timed_out_ ? "timeout" : "died", &exit);
   ++restarts_;
+  lost_ = true;
   answer_started(fail(Code::unavailable, std::move(why)));
 }
 

@@ -22,6 +22,7 @@ struct Language {
   std::vector<std::string> arguments;
   std::string_view script;  // kernels/
   int reseed_signal;
+  bool loads_modules;  // its kernel takes options: {"modules": [..]}
 };
 const std::vector<Language>& languages();
 
@@ -36,7 +37,9 @@ class Context final : private KernelSink {
   };
   using Started = std::function<void(const Result<>&)>;
 
-  Context(Site site, std::string id, const Language& language, ExecSpec spec);
+  // `modules` are loaded before it is ready for the first time.
+  Context(Site site, std::string id, const Language& language, ExecSpec spec,
+          std::vector<std::string> modules);
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
   ~Context() override;
@@ -68,6 +71,8 @@ class Context final : private KernelSink {
   void on_ready();
   void on_done(std::string_view note);
   void answer_started(const Result<>& result);
+  // What a run that begins now finds.
+  const char* found_state();
   void send_code();
   void on_timeout();
   void on_grace_over();
@@ -78,12 +83,14 @@ class Context final : private KernelSink {
   std::string id_;
   const Language& language_;
   ExecSpec spec_;
+  std::vector<std::string> modules_;  // not yet loaded
   std::unique_ptr<Kernel> kernel_;
   bool ready_ = false;
   Started started_;
   Reactor::TimerId start_timer_;
   std::string startup_errors_;
   std::uint64_t restarts_ = 0;
+  bool lost_ = false;                  // the last one ended by itself, and no run knows yet
   std::uint64_t execution_count_ = 0;  // of this interpreter
 
   std::shared_ptr<ContextRun> run_;  // the last one

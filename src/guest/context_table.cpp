@@ -10,6 +10,8 @@ namespace firebreak::guest {
 namespace {
 
 constexpr std::size_t kMaxContexts = 32;
+constexpr std::size_t kMaxModules = 64;
+constexpr std::size_t kMaxModuleName = 200;
 constexpr std::size_t kRingMemory = kMaxContexts << 20;  // every context may have a full ring
 // Above what the C libraries keep for themselves. Node listens to named signals only.
 constexpr int kReseedSignal = 41;
@@ -61,13 +63,33 @@ Result<ExecSpec> process_spec(const json::object& body) {
   return parse_exec_spec(exec);
 }
 
+Result<std::vector<std::string>> modules_of(const json::object& body, const Language& language) {
+  JsonReader reader(body);
+  std::vector<std::string> modules = reader.strings_or_empty("modules");
+  if (!modules.empty() && !language.loads_modules)
+    reader.reject("modules", "is not for " + std::string(language.name));
+  if (modules.size() > kMaxModules)
+    reader.reject("modules", "has more than " + std::to_string(kMaxModules) + " names");
+  for (const std::string& name : modules) {
+    if (name.empty() || name.size() > kMaxModuleName)
+      reader.reject("modules", "has a name of no or too many characters");
+  }
+  FB_TRY(reader.result());
+  return modules;
+}
+
 }  // namespace
 
 const std::vector<Language>& languages() {
   static const std::vector<Language> kLanguages{
-      {"bash", "bash", {"--noprofile", "--norc", "-c", kBashBoot}, kBashKernel, kReseedSignal},
-      {"node", "node", {"-e", kNodeBoot}, kNodeKernel, kNodeReseedSignal},
-      {"python", "python3", {"-c", kPythonBoot}, kPythonKernel, kReseedSignal},
+      {"bash",
+       "bash",
+       {"--noprofile", "--norc", "-c", kBashBoot},
+       kBashKernel,
+       kReseedSignal,
+       false},
+      {"node", "node", {"-e", kNodeBoot}, kNodeKernel, kNodeReseedSignal, true},
+      {"python", "python3", {"-c", kPythonBoot}, kPythonKernel, kReseedSignal, true},
   };
   return kLanguages;
 }
@@ -94,6 +116,7 @@ Result<std::shared_ptr<Context>> ContextTable::make(const json::object& body) {
   if (language == languages().end())
     return fail(Code::invalid, "no such language: " + name + "; installed: " + installed_list());
   FB_TRY_ASSIGN(ExecSpec spec, process_spec(body));
+  FB_TRY_ASSIGN(std::vector<std::string> modules, modules_of(body, *language));
   if (contexts_.size() >= kMaxContexts)
     return fail(Code::exhausted, "too many contexts (" + std::to_string(kMaxContexts) + ")");
   if (contexts_.contains(spec.id)) return fail(Code::conflict, "context " + spec.id + " exists");
@@ -101,7 +124,7 @@ Result<std::shared_ptr<Context>> ContextTable::make(const json::object& body) {
   if (!execs_.site()->env.contains("MPLBACKEND")) spec.env.emplace("MPLBACKEND", "Agg");
   std::string id = spec.id.empty() ? choose_id() : spec.id;
   return std::make_shared<Context>(Context::Site{reactor_, execs_, budget_, reseed_}, std::move(id),
-                                   *language, std::move(spec));
+                                   *language, std::move(spec), std::move(modules));
 }
 
 void ContextTable::create(const json::object& body, const Made& made) {

@@ -6,8 +6,8 @@
 #include <sys/sysmacros.h>
 #include <termios.h>
 
+#include "base/rooted.h"
 #include "base/sys.h"
-#include "guest/rooted.h"
 
 namespace firebreak::guest {
 namespace {

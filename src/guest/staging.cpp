@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/rooted.h"
 #include "base/sys.h"
-#include "guest/rooted.h"
 
 namespace firebreak::guest {
 namespace {

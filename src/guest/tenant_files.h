@@ -13,7 +13,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/result.h"
-#include "guest/rooted.h"
+#include "base/rooted.h"
 
 namespace firebreak::guest {
 

@@ -228,22 +228,21 @@ bool same_file(int dir_a, const std::string& a, int dir_b, const std::string& b)
 
 TarSink::~TarSink() = default;
 
-Result<std::unique_ptr<TarSink>> TarSink::open(int root_fd, const std::string& path,
-                                               Owners owners) {
+Result<std::unique_ptr<TarSink>> TarSink::open(int root_fd, const std::string& path) {
   FB_TRY_ASSIGN(UniqueFd target, open_below(root_fd, path, O_PATH | O_DIRECTORY, kInRoot));
-  return std::unique_ptr<TarSink>(new TarSink(std::move(target), owners, std::nullopt));
+  return std::unique_ptr<TarSink>(new TarSink(std::move(target), std::nullopt));
 }
 
 Result<std::unique_ptr<TarSink>> TarSink::open_for(int root_fd, const std::string& path,
                                                    std::optional<Owner> owner) {
   FB_TRY_ASSIGN(UniqueFd target, make_dirs(root_fd, path, {.mode = 0755, .owner = owner}, kInRoot));
-  return std::unique_ptr<TarSink>(new TarSink(std::move(target), Owners::archive, owner));
+  return std::unique_ptr<TarSink>(new TarSink(std::move(target), owner));
 }
 
 Result<std::unique_ptr<TarSink>> TarSink::open_root(int root_fd) {
   FB_TRY_ASSIGN(UniqueFd target, open_below(root_fd, ".", O_PATH | O_DIRECTORY, kInRoot));
   return std::unique_ptr<TarSink>(
-      new TarSink(std::move(target), Owners::archive, std::nullopt, kInRoot | RESOLVE_NO_XDEV));
+      new TarSink(std::move(target), std::nullopt, kInRoot | RESOLVE_NO_XDEV));
 }
 
 Result<> TarSink::finish() {
@@ -268,11 +267,6 @@ Result<> TarSink::on_entry(const TarEntry& entry) {
     return fail(Code::invalid, doing() + ": names the directory itself");
   }
   TarEntry as = entry;
-  if (owners_ == Owners::ours) {
-    as.uid = ::geteuid();
-    as.gid = ::getegid();
-    as.mode &= 0777;
-  }
   if (owner_) {
     as.uid = owner_->uid;
     as.gid = owner_->gid;

@@ -16,7 +16,7 @@
 
 #include "base/fd.h"
 #include "base/result.h"
-#include "guest/rooted.h"
+#include "base/rooted.h"
 #include "wire/tar.h"
 
 namespace firebreak::guest {
@@ -63,11 +63,7 @@ Result<std::string> archive_path(const std::string& path);
 // Unpacks below a directory. An entry replaces a file of its name; directories are merged.
 class TarSink final : public wire::TarReader::Sink {
  public:
-  // Whose the new files are: as the archive says, or ours and without set-id bits, for an archive
-  // that is not trusted.
-  enum class Owners { archive, ours };
-  static Result<std::unique_ptr<TarSink>> open(int root_fd, const std::string& path,
-                                               Owners owners = Owners::archive);
+  static Result<std::unique_ptr<TarSink>> open(int root_fd, const std::string& path);
   // Everything belongs to `owner`; directories that are missing on the way to `path`, too.
   static Result<std::unique_ptr<TarSink>> open_for(int root_fd, const std::string& path,
                                                    std::optional<Owner> owner);
@@ -93,9 +89,8 @@ class TarSink final : public wire::TarReader::Sink {
     std::int64_t mtime_ns;
   };
 
-  TarSink(UniqueFd target, Owners owners, std::optional<Owner> owner,
-          std::uint64_t resolve = kBeneath)
-      : target_(std::move(target)), owners_(owners), owner_(owner), resolve_(resolve) {}
+  TarSink(UniqueFd target, std::optional<Owner> owner, std::uint64_t resolve = kBeneath)
+      : target_(std::move(target)), owner_(owner), resolve_(resolve) {}
 
   Result<> make(const wire::TarEntry& entry, const std::string& path);
   Result<> make_directory(const wire::TarEntry& entry, const std::string& path);
@@ -104,7 +99,6 @@ class TarSink final : public wire::TarReader::Sink {
   Result<> enter_parent(const std::string& parent);
 
   UniqueFd target_;
-  Owners owners_;
   std::optional<Owner> owner_;              // of everything, whatever the archive says
   std::uint64_t resolve_;                   // how paths are followed from the target
   UniqueFd parent_;                         // of the current entry

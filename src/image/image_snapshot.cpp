@@ -27,9 +27,21 @@ net::Task<void> pause(std::chrono::nanoseconds time) {
   (void)co_await timer.async_wait(net::kNoThrow);
 }
 
-// What it printed, at the end of it; shown in the log and in the reason.
-net::Task<std::string> last_output(machine::AgentClient& agent, Deadline deadline) {
-  std::string text;
+// How it ended, and what it printed last; shown in the log and in the reason.
+struct AppEnd {
+  std::string printed;
+  std::string how;  // "with exit code 0"; empty: unknown
+};
+
+std::string describe(const machine::ExecExit& exit) {
+  if (exit.oom) return "because the guest ran out of memory";
+  if (exit.signal) return "by signal " + std::to_string(*exit.signal);
+  return exit.exit_code ? "with exit code " + std::to_string(*exit.exit_code) : "";
+}
+
+net::Task<AppEnd> end_of_app(machine::AgentClient& agent, Deadline deadline) {
+  AppEnd end;
+  std::string& text = end.printed;
   auto stream = co_await agent.exec_output("app", 0, deadline);
   while (stream) {
     auto frame = co_await (*stream)->next(deadline);
@@ -37,8 +49,10 @@ net::Task<std::string> last_output(machine::AgentClient& agent, Deadline deadlin
     if ((*frame)->type == wire::FrameType::out || (*frame)->type == wire::FrameType::err)
       text += (*frame)->payload;
     if (text.size() > 2 * kMaxTail) text.erase(0, text.size() - kMaxTail);
+    if ((*frame)->type != wire::FrameType::exit) continue;
+    if (const auto exit = machine::parse_exit((*frame)->payload)) end.how = describe(*exit);
   }
-  co_return text;
+  co_return end;
 }
 
 net::Task<Result<bool>> runs(machine::AgentClient& agent, Deadline deadline) {
@@ -48,13 +62,18 @@ net::Task<Result<bool>> runs(machine::AgentClient& agent, Deadline deadline) {
 
 net::Task<Result<>> app_ended(machine::AgentClient& agent, const SnapshotSpec& spec,
                               Deadline deadline) {
-  std::string printed =
-      co_await last_output(agent, deadline.earlier(Deadline::in(std::chrono::seconds(5))));
+  auto [printed, how] =
+      co_await end_of_app(agent, deadline.earlier(Deadline::in(std::chrono::seconds(5))));
   if (!printed.empty()) say(spec, printed);
   while (printed.ends_with('\n')) printed.pop_back();
   const std::string last = printed.substr(printed.rfind('\n') + 1).substr(0, 300);
-  co_return fail(Code::guest, "the application ended before it was ready" +
-                                  (last.empty() ? std::string() : ": " + last));
+  std::string message = "the application ended ";
+  if (!how.empty()) message += how + " ";
+  message += "before it was ready";
+  if (!last.empty()) message += ": " + last;
+  co_return fail(Code::guest, message +
+                                  "; let it go on as a server does, or leave CMD out for an image "
+                                  "without an application");
 }
 
 net::Task<bool> answers(machine::AgentClient& agent, const SnapshotSpec& spec, Deadline deadline) {
@@ -96,13 +115,36 @@ net::Task<Result<>> until_ready(machine::AgentClient& agent, const SnapshotSpec&
                  "nothing listens on port " + port + ", the first that EXPOSE names," + after);
 }
 
+std::vector<machine::ContextSpec> warm_contexts(const SnapshotSpec& spec) {
+  core::Preload warm = spec.preload;
+  if (spec.python_context) warm.try_emplace("python");
+  std::vector<machine::ContextSpec> contexts;
+  for (const auto& [language, modules] : warm)
+    contexts.push_back({.language = language,
+                        .id = language == "python" ? kWarmContext : language,
+                        .modules = modules});
+  return contexts;
+}
+
+net::Task<Result<>> start_interpreter(machine::AgentClient& agent, const SnapshotSpec& spec,
+                                      const machine::ContextSpec& context, Deadline deadline) {
+  std::string modules;
+  for (const std::string& name : context.modules) modules += (modules.empty() ? "" : ", ") + name;
+  const std::string what = "the interpreter of " + context.language;
+  say(spec, "starting " + what + (modules.empty() ? "" : " with " + modules));
+  const auto made = co_await agent.create_context(context, deadline);
+  if (made) co_return Result<>();
+  const Error& error = made.error();
+  // Not installed, or it ended while it started: that is the image's, and no trouble of the server.
+  if (error.code == Code::not_found || error.code == Code::unavailable)
+    co_return fail(Code::guest, what + " cannot be part of the snapshot: " + error.message);
+  co_return std::unexpected(error);
+}
+
 net::Task<Result<>> prepare(machine::Machine& machine, const SnapshotSpec& spec,
                             Deadline deadline) {
-  if (spec.python_context) {
-    say(spec, "starting the interpreter");
-    FB_CO_TRY(co_await machine.agent().data_call(
-        "POST", "/contexts", {{"language", "python"}, {"id", kWarmContext}}, deadline));
-  }
+  for (const machine::ContextSpec& context : warm_contexts(spec))
+    FB_CO_TRY(co_await start_interpreter(machine.agent(), spec, context, deadline));
   if (!spec.tenant.app) co_return Result<>();
   say(spec, "waiting for the application");
   co_return co_await until_ready(machine.agent(), spec, deadline);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/model.h"
+#include "core/preload.h"
 #include "image/build_machine.h"
 #include "image/disk_chain.h"
 #include "machine/engine.h"
@@ -23,10 +24,12 @@ struct SnapshotSpec {
   std::uint16_t port = 0;
   std::string ready_path;
   bool python_context = false;  // a warm interpreter, frozen with the snapshot
+  core::Preload preload;        // what warm interpreters have loaded; each language has one
   BuildMachineSpec machine;
   BuildOutput log;
 };
 
+// Contexts that are warm: Python's, and that of any other language by its name.
 inline constexpr const char* kWarmContext = "default";
 // Without a ready hook and a port: an application that lives so long is ready.
 inline constexpr std::chrono::seconds kSettle{2};

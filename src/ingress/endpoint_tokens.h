@@ -14,14 +14,19 @@ namespace firebreak::ingress {
 inline constexpr core::Seconds kMaxTokenLife{7 * 24 * 3600};
 // Where a shell token leads; the endpoint answers there itself.
 inline constexpr std::uint16_t kShellPort = 8022;
-// When neither header nor subprotocol names one.
+// When neither header nor subprotocol nor token names one.
 inline constexpr std::uint16_t kDefaultPort = 8080;
 
 struct TokenRequest {
   core::TokenKind kind = core::TokenKind::endpoint;
   core::PortSet ports;  // of a shell token: ignored, it has its own port
   core::Seconds life{3600};
+  std::uint16_t port = kDefaultPort;  // where requests go that name none
 };
+
+// Where requests go that name none, with a token of the native API: to the only port it has, else
+// to the image's (0: it names none) if it has that.
+std::uint16_t port_of_token(const core::PortSet& ports, std::uint16_t image_port);
 
 struct IssuedToken {
   core::AccessToken record;

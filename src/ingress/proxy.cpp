@@ -182,7 +182,7 @@ std::expected<Proxy::Admitted, Proxy::Refusal> Proxy::admit(const net::HttpReque
   if (!place || (route->style != Style::token && route->endpoint != place->endpoint.str()))
     return refused(403, kNoAuth);
   const bool shell = claims->kind == core::TokenKind::shell;
-  const std::uint16_t port = route->port.value_or(shell ? kShellPort : kDefaultPort);
+  const std::uint16_t port = route->port.value_or(shell ? kShellPort : claims->port);
   if (!claims->ports.contains(port) || leads_to_hooks(place->hooks, port, route->target))
     return refused(403, kNoPort);
   Admitted admitted{.route = *std::move(route),
@@ -208,8 +208,12 @@ bool Proxy::seat(net::HttpExchange& exchange, const core::TenantId& tenant) {
 
 net::Task<Proxy::Refused> Proxy::serve(net::HttpExchange& exchange, const std::string& id) {
   const auto admitted = admit(exchange.request());
-  if (!admitted) co_return admitted.error();
+  if (!admitted) {
+    exchange.note_caller(false);
+    co_return admitted.error();
+  }
   if (!seat(exchange, admitted->tenant)) co_return Refusal{429, kTooManyConnections};
+  exchange.note_caller(true);
   const auto backend = shared_->backends.of(admitted->microvm);
   const EndpointLimits& limits = admitted->limits;
   const Counted counted(backend->requests);

@@ -5,12 +5,20 @@
 
 namespace firebreak::ingress {
 
+std::uint16_t port_of_token(const core::PortSet& ports, std::uint16_t image_port) {
+  const bool one =
+      !ports.all && ports.ranges.size() == 1 && ports.ranges[0].first == ports.ranges[0].last;
+  if (one) return ports.ranges[0].first;
+  return image_port != 0 && ports.contains(image_port) ? image_port : kDefaultPort;
+}
+
 Result<std::string> seal_claims(const TokenKeys& keys, const TokenClaims& claims) {
   const json::object object{{"jti", claims.id.str()},
                             {"sub", claims.microvm.str()},
                             {"kind", core::to_string(claims.kind)},
                             {"ports", core::to_text(claims.ports)},
-                            {"exp", core::to_unix_ms(claims.expires)}};
+                            {"exp", core::to_unix_ms(claims.expires)},
+                            {"port", claims.port}};
   return wire::jwe_encrypt(keys.newest().id, keys.newest().key, json::serialize(object));
 }
 
@@ -28,7 +36,10 @@ Result<TokenClaims> open_claims(const TokenKeys& keys, std::string_view token) {
   const auto kind = core::parse_token_kind(reader.string("kind"));
   auto ports = core::parse_ports(reader.string("ports"));
   claims.expires = core::from_unix_ms(reader.i64("exp"));
-  if (!reader.result() || !kind || !ports) return denied();
+  // Tokens of an earlier server name none.
+  const std::uint64_t port = reader.u64_or("port", kDefaultPort);
+  if (!reader.result() || !kind || !ports || port == 0 || port > 65535) return denied();
+  claims.port = static_cast<std::uint16_t>(port);
   claims.kind = *kind;
   claims.ports = *std::move(ports);
   return claims;

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/access_token.h"
+#include "ingress/endpoint_tokens.h"
 #include "ingress/token_keys.h"
 
 namespace firebreak::ingress {
@@ -15,6 +16,7 @@ struct TokenClaims {
   core::TokenKind kind = core::TokenKind::endpoint;
   core::PortSet ports;
   core::Time expires{};
+  std::uint16_t port = kDefaultPort;  // of requests that name none
   friend bool operator==(const TokenClaims&, const TokenClaims&) = default;
 };
 

@@ -45,7 +45,8 @@ net::Task<Result<IssuedToken>> TokenRing::issue(core::TenantId tenant, core::Mic
                            .microvm = microvm,
                            .kind = issued.record.kind,
                            .ports = issued.record.ports,
-                           .expires = issued.record.expires};
+                           .expires = issued.record.expires,
+                           .port = request.port};
   FB_CO_TRY_ASSIGN(issued.token, seal_claims(checker_.keys(), claims));
   FB_CO_TRY(co_await services.db.run(
       [&issued](store::Store& store) { return store.create_token(issued.record); }));

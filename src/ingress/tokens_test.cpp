@@ -28,7 +28,8 @@ class Tokens : public testing::Test {
             .microvm = core::MicrovmId("microvm-1"),
             .kind = core::TokenKind::shell,
             .ports = {.all = false, .ranges = {{80, 80}, {9000, 9010}}},
-            .expires = kNow};
+            .expires = kNow,
+            .port = 9001};
   }
 
   std::string dir_;
@@ -42,6 +43,31 @@ TEST_F(Tokens, ClaimsComeBack) {
   const auto back = open_claims(keys, token);
   ASSERT_TRUE(back);
   EXPECT_EQ(*back, claims());
+}
+
+TEST_F(Tokens, ATokenOfAnEarlierServerNamesNoPort) {
+  const TokenKeys keys = TokenKeys::load(path_, kNow).value();
+  const std::string old =
+      wire::jwe_encrypt(keys.newest().id, keys.newest().key,
+                        R"({"jti":"t1","sub":"microvm-1","kind":"endpoint","ports":"*","exp":1})")
+          .value();
+  const auto back = open_claims(keys, old);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->port, 8080);
+}
+
+TEST_F(Tokens, WhereRequestsGoThatNameNoPort) {
+  const auto port = [](const char* ports, std::uint16_t image) {
+    return port_of_token(core::parse_ports(ports).value(), image);
+  };
+  EXPECT_EQ(port("9000", 0), 9000);
+  EXPECT_EQ(port("9000", 8000), 9000);
+  EXPECT_EQ(port("*", 0), 8080);
+  EXPECT_EQ(port("*", 8000), 8000);
+  EXPECT_EQ(port("7000-9000", 8000), 8000);
+  EXPECT_EQ(port("80,81", 80), 80);
+  EXPECT_EQ(port("80,81", 8000), 8080);
+  EXPECT_EQ(port("80,81", 0), 8080);
 }
 
 TEST_F(Tokens, TheKeyFileIsKeptAndPrivate) {

@@ -89,6 +89,7 @@ struct ContextSpec {
   std::string cwd;
   std::string user;
   std::string id;
+  std::vector<std::string> modules;  // loaded before it is ready
 };
 
 struct ContextStatus {
@@ -123,6 +124,9 @@ class RunStream {
   // The next frame, items and errors whole; nullopt after the `done` frame.
   net::Task<Result<std::optional<wire::Frame>>> next(Deadline deadline);
   const RunPosition& position() const { return position_; }
+  // What the run found, known after the first frame: "fresh", "kept" or "restarted"; "" when the
+  // agent is an older one.
+  const std::string& state() const { return state_; }
 
  private:
   // False: it was a part, which is kept.
@@ -131,6 +135,7 @@ class RunStream {
   std::unique_ptr<net::ChannelStream> stream_;
   wire::FrameDecoder decoder_;
   RunPosition position_;
+  std::string state_;
 };
 
 struct AgentHealth {

@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <iterator>
+#include <string_view>
+
 #include "base/text.h"
 #include "machine/agent_client.h"
 
@@ -6,6 +10,7 @@ namespace {
 
 constexpr std::size_t kMaxParts = 40 << 20;  // the agent takes items of 32 MiB
 constexpr std::size_t kMaxContexts = 1024;
+constexpr std::string_view kRunStates[] = {"fresh", "kept", "restarted"};
 
 std::string path_of(const std::string& id, const std::string& rest = "") {
   return "/contexts/" + percent_encode(id, "") + rest;
@@ -58,7 +63,10 @@ Result<bool> RunStream::take(wire::Frame& frame) {
     case wire::FrameType::started: {
       const auto object = parse_json_object(frame.payload);
       if (!object) return fail(Code::guest, "the start of a run is not a JSON object");
-      position_.run = JsonReader(*object).string_or("run", "");
+      JsonReader reader(*object);
+      position_.run = reader.string_or("run", "");
+      state_ = reader.string_or("state", "");
+      if (std::ranges::find(kRunStates, state_) == std::end(kRunStates)) state_.clear();
       return true;
     }
     default:
@@ -94,6 +102,8 @@ net::Task<Result<ContextStatus>> AgentClient::create_context(const ContextSpec& 
   if (!spec.cwd.empty()) body["cwd"] = spec.cwd;
   if (!spec.user.empty()) body["user"] = spec.user;
   if (!spec.id.empty()) body["id"] = spec.id;
+  if (!spec.modules.empty())
+    body["modules"] = json::array(spec.modules.begin(), spec.modules.end());
   FB_CO_TRY_ASSIGN(json::object answer, co_await data_call("POST", "/contexts", body, deadline));
   co_return parse_status(answer);
 }

@@ -53,5 +53,41 @@ TEST_F(InterruptRun, ARunOfAnOlderAgentThatHasEndedIsNotInterrupted) {
   EXPECT_EQ(asked_.back(), "/contexts/c");
 }
 
+// What the first frame of a run says about its interpreter, as the host tells it.
+class RunState : public net::ChannelTest {
+ protected:
+  std::string state_of(const std::string& started) {
+    std::string frames;
+    wire::put_frame(wire::FrameType::started, started, frames);
+    net::Peer peer(std::move(guest_), [&](net::Peer& self, wire::StreamId stream,
+                                          const std::string&) { self.answer(stream, frames); });
+    std::string state = "(none)";
+    run([&]() -> net::Task<void> {
+      auto channel = net::Channel::start(std::move(host_));
+      AgentClient agent(channel, channel);
+      auto stream = co_await agent.run_context("c", "1", 0, soon());
+      EXPECT_TRUE(stream) << stream.error().text();
+      if (stream) {
+        EXPECT_TRUE(co_await (*stream)->next(soon()));
+        state = (*stream)->state();
+      }
+      channel->close();
+    });
+    return state;
+  }
+};
+
+TEST_F(RunState, IsPassedOn) {
+  EXPECT_EQ(state_of(R"({"context":"c","run":"1","state":"restarted"})"), "restarted");
+}
+
+TEST_F(RunState, OfAnOlderAgentIsUnknown) {
+  EXPECT_EQ(state_of(R"({"context":"c","run":"1"})"), "");
+}
+
+TEST_F(RunState, ThatNobodyKnowsIsNotPassedOn) {
+  EXPECT_EQ(state_of(R"({"context":"c","run":"1","state":"<b>"})"), "");
+}
+
 }  // namespace
 }  // namespace firebreak::machine

@@ -116,13 +116,16 @@ Result<AnswerPlan> plan_answer(const std::string& method, int status, wire::Head
   return plan;
 }
 
-Task<bool> run_handler(const HttpHandler& handler, HttpExchange& exchange) {
+Task<void> run_handler(const HttpHandler& handler, HttpExchange& exchange) {
   try {
     co_await handler(exchange);
-    co_return true;
-  } catch (...) {
-    co_return false;
+  } catch (...) {  // NOLINT(bugprone-empty-catch): who wants it in a log catches it before
   }
+  if (exchange.started()) co_return;
+  (void)co_await exchange.reply(
+      500, {{"content-type", "application/json"}},
+      "{\"code\":\"internal\",\"message\":\"the server gave no answer to this request\"}\n",
+      Deadline::in(kServerWriteTimeout));
 }
 
 std::string http_date() {

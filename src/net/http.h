@@ -59,6 +59,10 @@ class HttpExchange {
   virtual Task<Result<std::unique_ptr<ByteStream>>> upgrade(wire::Headers headers,
                                                             Deadline deadline) = 0;
 
+  // Said before the answer: who asks is known, or was refused because nobody knows them. A full
+  // listener ends connections on which nobody is known, and so does the answer to a refused one.
+  virtual void note_caller(bool known) = 0;
+
   // What handlers keep with the connection: the same for all its requests, destroyed with it.
   virtual std::shared_ptr<void>& kept() = 0;
 };

@@ -1,6 +1,7 @@
 // HTTP/1.1 on the server's side. One task reads ahead (so that a client that leaves is noticed
 // while a handler works), another serves one request after the other.
 #include <algorithm>
+#include <optional>
 
 #include <boost/asio/co_spawn.hpp>
 
@@ -58,6 +59,7 @@ class Http1Connection : public HttpConnection,
                   std::shared_ptr<HttpService> shared, HttpPeer client, std::string received)
       : service(std::move(shared)),
         peer(std::move(client)),
+        standing(peer.place),
         stream(std::move(connected)),
         parser(Http1Parser::Role::request, {.max_head_bytes = service->limits.max_head_bytes}),
         in(std::move(received)),
@@ -84,7 +86,8 @@ class Http1Connection : public HttpConnection,
   void consume(std::size_t bytes);
 
   const std::shared_ptr<HttpService> service;
-  HttpPeer peer;
+  const HttpPeer peer;
+  Standing standing;
   const std::unique_ptr<ByteStream> stream;
   Http1Parser parser;
   std::string in;
@@ -175,6 +178,10 @@ class Http1Exchange : public HttpExchange {
   Task<bool> wait_gone(Deadline deadline) override;
   Task<Result<std::unique_ptr<ByteStream>>> upgrade(wire::Headers headers,
                                                     Deadline deadline) override;
+  void note_caller(bool known) override {
+    if (known && !visit_) visit_.emplace(connection_->standing);
+    if (!known) last_ = connection_->standing.refuse();
+  }
   std::shared_ptr<void>& kept() override { return connection_->kept; }
 
  private:
@@ -189,6 +196,8 @@ class Http1Exchange : public HttpExchange {
   bool keep_alive_;
   const HttpRequest request_;
   AnswerPlan plan_;
+  std::optional<Standing::Visit> visit_;
+  bool last_ = false;  // the answer ends the connection: nobody is known on it
   bool chunked_ = false;
   bool body_ended_ = false;
   bool started_ = false;
@@ -220,7 +229,8 @@ Result<> Http1Exchange::put_head(int status, wire::Headers headers, std::string&
   if (started_) return fail(Code::internal, "the request was already answered");
   FB_TRY_ASSIGN(plan_, plan_answer(request_.method, status, std::move(headers)));
   // A client that still waits for its 100 may or may not send the body now.
-  if (plan_.close || continue_wanted_ || connection_->service->draining) keep_alive_ = false;
+  if (plan_.close || last_ || continue_wanted_ || connection_->service->draining)
+    keep_alive_ = false;
   wire::Headers all = std::move(plan_.headers);
   if (!plan_.bodyless && !plan_.length) {
     chunked_ = minor_ == 1;
@@ -393,11 +403,8 @@ Task<void> Http1Connection::serve() {
       if (code == Code::invalid || code == Code::exhausted) co_await refuse(parser.error_status());
       co_return;
     }
-    peer.stranger.reset();
     Http1Exchange exchange(shared_from_this(), parser.take_head());
-    (void)co_await run_handler(service->handler, exchange);
-    if (!exchange.started())
-      (void)co_await exchange.reply(500, {}, {}, Deadline::in(kServerWriteTimeout));
+    co_await run_handler(service->handler, exchange);
     // The bytes that follow are of another protocol, or behind half an answer.
     if (exchange.upgraded() || !exchange.finished()) co_return;
     if (exchange.keep_alive() && !parser.complete()) co_await discard_body();

@@ -1,4 +1,5 @@
 // The HTTP/1.1 server over real sockets, against honest, odd and hostile clients.
+#include "base/json.h"
 #include "net/http_test_support.h"
 
 namespace firebreak::net {
@@ -126,8 +127,12 @@ TEST_F(HttpTest, TurnsFailedHandlersIntoErrors) {
     for (const char* target : {"/nothing", "/throw", "/split"}) {
       auto stream = co_await connect();
       const HttpCall call = call_of("GET", target);
-      EXPECT_EQ((co_await http_call(*stream, call, soon()))->status, 500) << target;
-      EXPECT_EQ((co_await http_call(*stream, call, soon()))->status, 500) << target;
+      for (int i = 0; i < 2; ++i) {
+        const auto reply = co_await http_call(*stream, call, soon());
+        CO_REQUIRE(reply);
+        EXPECT_EQ(reply->status, 500) << target;
+        EXPECT_TRUE(parse_json_object(reply->body)) << target << reply->body;
+      }
     }
     for (const char* target : {"/short", "/half"}) {
       auto stream = co_await connect();
@@ -382,17 +387,17 @@ TEST_F(HttpTest, DrainsOpenRequestsAndCutsLateOnes) {
 TEST_F(HttpTest, LimitsConnections) {
   HttpLimits limits;
   limits.max_connections = 2;
-  serve(echo, limits);
+  serve(door, limits);
   run([&]() -> Task<void> {
     auto one = co_await connect();
     auto two = co_await connect();
-    const HttpCall call = call_of("GET", "/");
+    const HttpCall call = call_of("GET", "/key");
     EXPECT_TRUE(co_await http_call(*one, call, soon()));
     EXPECT_TRUE(co_await http_call(*two, call, soon()));
     auto three = co_await connect();
     EXPECT_FALSE(co_await http_call(*three, call, Deadline::in(300ms)));
     one->close();
-    EXPECT_TRUE(co_await read_until(*three, "box.test") != "");
+    EXPECT_TRUE(co_await read_until(*three, "answer") != "");
   });
 }
 
@@ -400,9 +405,9 @@ TEST_F(HttpTest, LimitsConnections) {
 TEST_F(HttpTest, TheSilentMakeRoom) {
   HttpLimits limits;
   limits.max_connections = 2;
-  serve(echo, limits);
+  serve(door, limits);
   run([&]() -> Task<void> {
-    const HttpCall call = call_of("GET", "/");
+    const HttpCall call = call_of("GET", "/key");
     auto heard = co_await connect();
     EXPECT_TRUE(co_await http_call(*heard, call, soon()));
     auto silent = co_await connect();
@@ -413,6 +418,62 @@ TEST_F(HttpTest, TheSilentMakeRoom) {
     EXPECT_TRUE(co_await http_call(*late, call, soon()));
     EXPECT_EQ(co_await half->read(soon()), std::string());
     EXPECT_TRUE(co_await http_call(*heard, call, soon()));
+  });
+}
+
+TEST_F(HttpTest, TheRefusedKeepNoConnection) {
+  serve(door);
+  run([&]() -> Task<void> {
+    auto client = co_await connect();
+    (void)co_await client->write("GET /wrong HTTP/1.1\r\nhost: a\r\n\r\n", soon());
+    const std::string answer = co_await read_to_end(*client);
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 401 ")) << answer;
+    EXPECT_NE(answer.find("connection: close"), std::string::npos) << answer;
+    EXPECT_TRUE(answer.ends_with("answer")) << answer;
+  });
+}
+
+// Whoever asks without being known, however often, keeps nobody out; and nobody known has to go.
+TEST_F(HttpTest, StrangersMakeRoomForTheKnown) {
+  HttpLimits limits;
+  limits.max_connections = 2;
+  serve(door, limits);
+  run([&]() -> Task<void> {
+    const HttpCall key = call_of("GET", "/key");
+    auto known = co_await connect();
+    EXPECT_TRUE(co_await http_call(*known, key, soon()));
+    auto stranger = co_await connect();
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(co_await http_call(*stranger, call_of("GET", "/open"), soon()));
+      auto next = co_await connect();
+      EXPECT_EQ(co_await stranger->read(soon()), std::string());
+      stranger = std::move(next);
+    }
+    auto late = co_await connect();
+    EXPECT_TRUE(co_await http_call(*late, key, soon()));
+    EXPECT_EQ(co_await stranger->read(soon()), std::string());
+    EXPECT_TRUE(co_await http_call(*known, key, soon()));
+    EXPECT_TRUE(co_await http_call(*late, key, soon()));
+  });
+}
+
+// One mistake does not cost a connection on which somebody was known, but nothing keeps its place.
+TEST_F(HttpTest, WhoIsNoLongerKnownMakesRoom) {
+  HttpLimits limits;
+  limits.max_connections = 1;
+  serve(door, limits);
+  run([&]() -> Task<void> {
+    const HttpCall key = call_of("GET", "/key");
+    const HttpCall wrong = call_of("GET", "/wrong");
+    auto client = co_await connect();
+    for (const HttpCall& call : {key, wrong, key, wrong})
+      EXPECT_TRUE(co_await http_call(*client, call, soon()));
+    auto late = co_await connect();
+    EXPECT_TRUE(co_await http_call(*late, key, soon()));
+    EXPECT_EQ(co_await client->read(soon()), std::string());
+    EXPECT_TRUE(co_await http_call(*late, wrong, soon()));
+    EXPECT_TRUE(co_await http_call(*late, wrong, soon()));
+    EXPECT_EQ(co_await late->read(soon()), std::string());
   });
 }
 

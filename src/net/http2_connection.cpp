@@ -1,6 +1,7 @@
 // HTTP/2 on the server's side: one task reads, one writes, and one runs each request's handler.
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include <boost/asio/co_spawn.hpp>
 
@@ -77,6 +78,7 @@ class Http2Connection : public HttpConnection,
         stream_(std::move(stream)),
         service_(std::move(service)),
         peer_(std::move(peer)),
+        standing_(peer_.place),
         received_(std::move(received)),
         output_(executor),
         changed_(executor) {
@@ -94,6 +96,7 @@ class Http2Connection : public HttpConnection,
   void cut() override;
 
   wire::H2Session& session() { return *session_; }
+  Standing& standing() { return standing_; }
   void flush() { output_.notify(); }
 
   std::shared_ptr<void> kept;
@@ -116,7 +119,8 @@ class Http2Connection : public HttpConnection,
   asio::any_io_executor executor_;
   const std::unique_ptr<ByteStream> stream_;
   const std::shared_ptr<HttpService> service_;
-  HttpPeer peer_;
+  const HttpPeer peer_;
+  Standing standing_;
   std::string received_;
   std::unique_ptr<wire::H2Session> session_;
   std::map<wire::StreamId, std::shared_ptr<Stream>> streams_;
@@ -147,6 +151,10 @@ class Http2Exchange : public HttpExchange {
   Task<Result<std::unique_ptr<ByteStream>>> upgrade(wire::Headers, Deadline) override {
     co_return fail(Code::invalid, "HTTP/2 has no upgrade");
   }
+  void note_caller(bool known) override {
+    if (known && !visit_) visit_.emplace(connection_->standing());
+    if (!known) last_ = connection_->standing().refuse();
+  }
   std::shared_ptr<void>& kept() override { return connection_->kept; }
 
  private:
@@ -155,6 +163,8 @@ class Http2Exchange : public HttpExchange {
   const std::shared_ptr<Http2Connection> connection_;
   const std::shared_ptr<Stream> stream_;
   AnswerPlan plan_;
+  std::optional<Standing::Visit> visit_;
+  bool last_ = false;  // the answer ends the connection: nobody is known on it
   bool started_ = false;
   bool finished_ = false;
 };
@@ -188,7 +198,7 @@ Result<> Http2Exchange::begin(int status, wire::Headers headers, bool end) {
   std::ranges::move(plan_.headers, std::back_inserter(all));
   FB_TRY(connection_->session().respond(stream_->id, all, plan_.bodyless));
   started_ = true;
-  if (plan_.close) connection_->drain();
+  if (plan_.close || last_) connection_->drain();
   connection_->flush();
   return {};
 }
@@ -334,9 +344,7 @@ Task<void> Http2Connection::write_loop() {
 
 Task<void> Http2Connection::handle(std::shared_ptr<Stream> stream) {
   Http2Exchange exchange(shared_from_this(), stream);
-  (void)co_await run_handler(service_->handler, exchange);
-  if (!exchange.started())
-    (void)co_await exchange.reply(500, {}, {}, Deadline::in(kServerWriteTimeout));
+  co_await run_handler(service_->handler, exchange);
   if (!exchange.finished() && !stream->closed) {
     session_->reset(stream->id, wire::H2Error::internal);
     flush();
@@ -354,7 +362,6 @@ void Http2Connection::answer_badly(wire::StreamId id, bool ended, std::string_vi
 void Http2Connection::on_headers(wire::StreamId id, wire::Headers headers, bool end) {
   if (over_) return;
   if (handlers_ >= kMaxHandlers) return session_->reset(id, wire::H2Error::refused);
-  peer_.stranger.reset();
   auto request = make_request(std::move(headers), peer_);
   if (!request) return answer_badly(id, end, "400");
   auto stream = std::make_shared<Stream>(executor_, id);

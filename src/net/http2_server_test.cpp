@@ -290,6 +290,66 @@ TEST_F(Http2Test, EndsAfterAnAnswerThatSaysClose) {
   });
 }
 
+TEST_F(Http2Test, TheRefusedKeepNoConnection) {
+  serve(door);
+  run([&]() -> Task<void> {
+    Client client(co_await connect());
+    EXPECT_EQ(status(co_await client.get("/wrong")), "401");
+    EXPECT_FALSE(co_await client.until([] { return false; }));
+    EXPECT_TRUE(client.goaway);
+    EXPECT_TRUE(client.left);
+  });
+}
+
+TEST_F(Http2Test, StrangersMakeRoomForTheKnown) {
+  HttpLimits limits;
+  limits.max_connections = 2;
+  serve(door, limits);
+  run([&]() -> Task<void> {
+    Client known(co_await connect());
+    EXPECT_EQ(status(co_await known.get("/key")), "200");
+    Client stranger(co_await connect());
+    EXPECT_EQ(status(co_await stranger.get("/open")), "200");
+    Client late(co_await connect());
+    EXPECT_EQ(status(co_await late.get("/key")), "200");
+    EXPECT_FALSE(co_await stranger.until([] { return false; }));
+    EXPECT_TRUE(stranger.left);
+    EXPECT_EQ(status(co_await known.get("/key")), "200");
+    EXPECT_EQ(status(co_await late.get("/key")), "200");
+  });
+}
+
+// Through a proxy many share one connection: a refused request leaves the open ones alone.
+TEST_F(Http2Test, TheKnownStayWhenOthersOnTheirConnectionAreRefused) {
+  Event answer(io_.get_executor());
+  HttpLimits limits;
+  limits.max_connections = 1;
+  serve(
+      [&](HttpExchange& exchange) -> Task<void> {
+        if (exchange.request().target != "/slow") co_return co_await door(exchange);
+        exchange.note_caller(true);
+        (void)co_await answer.wait(soon());
+        (void)co_await exchange.reply(200, {}, "done", soon());
+      },
+      limits);
+  run([&]() -> Task<void> {
+    Client shared(co_await connect());
+    const wire::StreamId slow = shared.request("GET", "/slow", true);
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(status(co_await shared.get("/wrong")), "401");
+    Client late(co_await connect());
+    const wire::StreamId waits = late.request("GET", "/key", true);
+    EXPECT_FALSE(
+        co_await late.until([&] { return late.streams[waits].closed; }, Deadline::in(300ms)));
+    answer.notify();
+    EXPECT_TRUE(co_await shared.until([&] { return shared.streams[slow].closed; }));
+    EXPECT_EQ(shared.streams[slow].body, "done");
+    // Nobody known is there any more once the next one is refused.
+    EXPECT_EQ(status(co_await shared.get("/wrong")), "401");
+    EXPECT_TRUE(co_await late.until([&] { return late.streams[waits].closed; }));
+    EXPECT_EQ(status(late.streams[waits]), "200");
+  });
+}
+
 TEST_F(Http2Test, KeepsWhatHandlersGiveItAsLongAsItLives) {
   std::weak_ptr<void> seen;
   serve([&](HttpExchange& exchange) -> Task<void> {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "net/http_server.h"
+#include "net/strangers.h"
 
 namespace firebreak::net {
 
@@ -26,7 +27,7 @@ struct HttpPeer {
   std::string address;
   std::string sni;
   bool tls = false;
-  std::shared_ptr<void> stranger;  // given up by the connection with its first request
+  std::shared_ptr<Strangers::Place> place;
 };
 
 class HttpConnection {
@@ -63,8 +64,8 @@ struct AnswerPlan {
 };
 Result<AnswerPlan> plan_answer(const std::string& method, int status, wire::Headers headers);
 
-// False: the handler threw.
-Task<bool> run_handler(const HttpHandler& handler, HttpExchange& exchange);
+// What the handler leaves unanswered, or throws before it answers, becomes a 500.
+Task<void> run_handler(const HttpHandler& handler, HttpExchange& exchange);
 
 std::string http_date();
 

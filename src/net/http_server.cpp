@@ -1,14 +1,10 @@
 #include "net/http_server.h"
 
-#include <functional>
-#include <list>
 #include <set>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/ip/v6_only.hpp>
 
-#include "base/text.h"
 #include "net/http_connection.h"
 #include "net/tcp_stream.h"
 #include "net/tls_stream.h"
@@ -24,61 +20,6 @@ constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 constexpr std::chrono::milliseconds kAcceptPause{100};
 // How long drain() waits for handlers whose clients it has cut off.
 constexpr std::chrono::seconds kCutGrace{5};
-
-Result<tcp::endpoint> parse_address(const std::string& address) {
-  const auto colon = address.rfind(':');
-  if (colon == std::string::npos) return fail(Code::invalid, "no port in address " + address);
-  std::string host = address.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  const auto port = parse_u64(std::string_view(address).substr(colon + 1));
-  error_code ec;
-  const auto ip = asio::ip::make_address(host, ec);
-  if (ec || !port || *port > 65535)
-    return fail(Code::invalid, "not an address and port: " + address);
-  return tcp::endpoint(ip, static_cast<std::uint16_t>(*port));
-}
-
-std::string to_text(const tcp::endpoint& endpoint) {
-  const std::string ip = endpoint.address().to_string();
-  return (endpoint.address().is_v6() ? "[" + ip + "]" : ip) + ":" + std::to_string(endpoint.port());
-}
-
-// Connections that have brought no request yet, oldest first. Shared by the listener and by what
-// each of them holds; one executor.
-class Strangers {
- public:
-  class Place {
-   public:
-    explicit Place(std::shared_ptr<Strangers> all)
-        : all_(std::move(all)), at_(all_->places_.insert(all_->places_.end(), this)) {}
-    ~Place() { leave(); }
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
-    // What ends the connection.
-    std::function<void()> cut;
-
-   private:
-    friend class Strangers;
-    void leave() {
-      if (std::exchange(listed_, false)) all_->places_.erase(at_);
-    }
-    std::shared_ptr<Strangers> all_;
-    std::list<Place*>::iterator at_;
-    bool listed_ = true;
-  };
-
-  // False: there is none.
-  bool cut_oldest() {
-    if (places_.empty()) return false;
-    Place* oldest = places_.front();
-    oldest->leave();
-    oldest->cut();
-    return true;
-  }
-
- private:
-  std::list<Place*> places_;
-};
 
 // What the tasks share; lives on in them when the server object is gone.
 struct Listener : std::enable_shared_from_this<Listener> {
@@ -107,14 +48,16 @@ struct Listener : std::enable_shared_from_this<Listener> {
   Event slot;     // of accept_loop()
 };
 
-// Who only connects cannot keep others out: the one that has been silent longest goes. Where all
-// have brought requests, newcomers wait, in the kernel's backlog.
+// Who has not shown who they are cannot keep others out: the one that has been here longest goes.
+// Where all are known, newcomers wait, in the kernel's backlog.
 Task<void> Listener::make_room() {
   bool cut = false;
   while (accepting && tasks >= service->limits.max_connections) {
     if (!cut) cut = strangers->cut_oldest();
+    strangers->room_wanted = !cut;
     (void)co_await slot.wait(kForever);
   }
+  strangers->room_wanted = false;
 }
 
 Task<void> Listener::accept_loop() {
@@ -152,7 +95,7 @@ Task<void> Listener::serve(tcp::socket socket, HttpPeer peer) {
   auto stream = make_tcp_stream(std::move(socket));
   auto place = std::make_shared<Strangers::Place>(strangers);
   place->cut = [raw = stream.get()] { raw->close(); };
-  peer.stranger = place;
+  peer.place = place;
   auto connection = co_await begin(std::move(stream), std::move(peer));
   if (!connection) co_return;
   place->cut = [raw = connection->get()] { raw->cut(); };
@@ -247,20 +190,24 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(const asio::any_io_execut
                                                        const std::string& address,
                                                        std::optional<TlsFiles> tls,
                                                        HttpHandler handler, HttpLimits limits) {
-  FB_TRY_ASSIGN(const tcp::endpoint wanted, parse_address(address));
+  FB_TRY_ASSIGN(BoundAddress bound, BoundAddress::bind(address));
+  return serve(executor, std::move(bound), std::move(tls), std::move(handler), limits);
+}
+
+Result<std::unique_ptr<HttpServer>> HttpServer::serve(const asio::any_io_executor& executor,
+                                                      BoundAddress bound,
+                                                      std::optional<TlsFiles> tls,
+                                                      HttpHandler handler, HttpLimits limits) {
   std::shared_ptr<TlsServer> secure;
   if (tls) {
     FB_TRY_ASSIGN(secure, TlsServer::load(*tls, {"h2", "http/1.1"}));
   }
   tcp::acceptor acceptor(executor);
   error_code ec;
-  acceptor.open(wanted.protocol(), ec);
-  if (!ec) acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
-  if (!ec && wanted.address().is_v6()) acceptor.set_option(asio::ip::v6_only(true), ec);
-  if (!ec) acceptor.bind(wanted, ec);
-  if (!ec) acceptor.listen(tcp::acceptor::max_listen_connections, ec);
-  if (ec) return fail(Code::unavailable, "cannot listen on " + address, ec.message());
-  const std::string real = to_text(acceptor.local_endpoint());
+  acceptor.assign(bound.is_v6() ? tcp::v6() : tcp::v4(), bound.get(), ec);
+  if (ec) return fail(Code::unavailable, "cannot listen on " + bound.text(), ec.message());
+  const std::string real = bound.text();
+  (void)bound.release();  // the acceptor's now
   auto listener = std::make_shared<Listener>(executor, std::move(acceptor));
   listener->tls = std::move(secure);
   listener->service = std::make_shared<HttpService>();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "net/bound_address.h"
 #include "net/http.h"
 
 namespace firebreak::net {
@@ -30,6 +31,10 @@ class HttpServer {
                                                     const std::string& address,
                                                     std::optional<TlsFiles> tls,
                                                     HttpHandler handler, HttpLimits limits = {});
+  // On an address that was taken before.
+  static Result<std::unique_ptr<HttpServer>> serve(const asio::any_io_executor& executor,
+                                                   BoundAddress bound, std::optional<TlsFiles> tls,
+                                                   HttpHandler handler, HttpLimits limits = {});
   virtual ~HttpServer() = default;
   virtual std::string address() const = 0;  // "127.0.0.1:7070", the real port
   // Takes no new connections, lets open requests finish until the deadline, then cuts them.

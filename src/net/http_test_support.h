@@ -107,4 +107,12 @@ inline Task<void> echo(HttpExchange& exchange) {
   (void)co_await exchange.reply(200, {{"content-type", "text/plain"}}, *std::move(body), soon());
 }
 
+// A server with keys: who asks for /key is known, /open is for everybody, the rest is refused.
+inline Task<void> door(HttpExchange& exchange) {
+  const bool known = exchange.request().target == "/key";
+  const bool open = exchange.request().target == "/open";
+  if (!open) exchange.note_caller(known);
+  (void)co_await exchange.reply(known || open ? 200 : 401, {}, "answer", soon());
+}
+
 }  // namespace firebreak::net

@@ -6,6 +6,7 @@
 #include <ctime>
 
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/sys.h"
 
 namespace firebreak::obs {
@@ -35,16 +36,17 @@ json::value to_json(const Field& field) {
   return std::visit([](const auto& v) { return json::value(v); }, field.value);
 }
 
+// Without quotes a value is one word of ASCII.
 bool plain(std::string_view text) {
   for (char c : text) {
-    if (c <= ' ' || c == '"' || c == '=' || c == '\\' || c == '\x7f') return false;
+    if (c <= ' ' || c >= '\x7f' || c == '"' || c == '=' || c == '\\') return false;
   }
   return !text.empty();
 }
 
 std::string to_text(const Field& field) {
   if (const auto* text = std::get_if<std::string>(&field.value); text && plain(*text)) return *text;
-  return json::serialize(to_json(field));
+  return printable_json(json::serialize(to_json(field)));
 }
 
 }  // namespace
@@ -55,7 +57,7 @@ void Log::write(Level level, std::string_view event, std::initializer_list<Field
   if (format_ == LogFormat::json) {
     json::object object{{"time", now_text()}, {"level", name_of(level)}, {"event", event}};
     for (const Field& field : fields) object[field.name] = to_json(field);
-    line = json::serialize(object);
+    line = printable_json(json::serialize(object));
   } else {
     line = now_text() + " " + std::string(name_of(level)) + " " + std::string(event);
     for (const Field& field : fields) line += " " + std::string(field.name) + "=" + to_text(field);

@@ -1,4 +1,5 @@
-// The server's log: one line per event, text for people or JSON for machines, to one descriptor.
+// The server's log: one line per event, text for people or JSON for machines, to one descriptor. No
+// value, whoever chose it, ends a line, steers a terminal or makes JSON that cannot be read.
 // Values that are secret have a type without a way in here. Any thread.
 #pragma once
 

@@ -41,6 +41,24 @@ TEST(Log, TextKeepsOneLine) {
   EXPECT_NE(line.find(R"(why="a b\nc" code=timeout)"), std::string::npos) << line;
 }
 
+// Names and reasons in the log are chosen by tenants and guests.
+TEST(Log, NoValueForgesALineOrSteersATerminal) {
+  const std::string hostile =
+      "x\r\n2026-01-01T00:00:00.000Z error forged key=1 \x1b[2J\x7f\xC2\x9B"
+      "31m\xC2\x85\xE2\x80\xA8\xE2\x80\xAE\xff";
+  for (const LogFormat format : {LogFormat::text, LogFormat::json}) {
+    for (const std::string& value :
+         {hostile, hostile.substr(0, 1) + "\xC2\x9B", std::string("\xff")}) {
+      const std::string line =
+          logged(format, Level::info, [&](Log& log) { log.info("event", {{"name", value}}); });
+      ASSERT_TRUE(line.ends_with('\n'));
+      for (const char c : line.substr(0, line.size() - 1))
+        EXPECT_TRUE(c >= ' ' && c < 0x7f) << static_cast<int>(c) << " " << line;
+      if (format == LogFormat::json) EXPECT_TRUE(parse_json_object(line)) << line;
+    }
+  }
+}
+
 TEST(Log, BelowTheLevelNothing) {
   EXPECT_EQ(logged(LogFormat::text, Level::warn, [](Log& log) { log.info("x"); }), "");
 }

@@ -106,6 +106,8 @@ core::Microvm sample_microvm(int n, const core::TenantId& tenant) {
   microvm.config = R"({"role":"x"})";
   microvm.egress = "policy";
   microvm.role = "role";
+  microvm.name = "name-" + std::to_string(n);
+  microvm.env = {{"TOKEN", "s'e\"cret"}, {"EMPTY", ""}};
   microvm.started = at(n);
   microvm.state_since = at(n);
   return microvm;

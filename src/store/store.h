@@ -50,6 +50,7 @@ struct MicrovmChange {
   std::optional<std::optional<core::Seconds>> max_duration;
   std::optional<std::uint64_t> generation;
   std::optional<std::string> egress;
+  std::optional<std::string> name;  // conflict: another one that lives has it
   bool clear_payload = false;
   core::Time at{};
   std::optional<core::Meter> meter;  // as save_meters would, in the same transaction
@@ -145,7 +146,8 @@ class Store {
   // --- microVMs
   // Atomically: counts against the tenant's limits (exhausted), or, when the client token was used
   // in the last 24 hours, returns the microVM it made (conflict when the request differs).
-  // `created` tells which. It begins as PENDING, with an event; not_found: no such tenant.
+  // `created` tells which. It begins as PENDING, with an event; not_found: no such tenant;
+  // conflict: another one that lives has the name.
   struct Created {
     core::Microvm microvm;
     bool created = true;
@@ -158,11 +160,22 @@ class Store {
   }
   virtual Result<std::optional<core::Microvm>> find_microvm(const core::TenantId& tenant,
                                                             const core::MicrovmId& id) = 0;
+  // The one that lives with that name, else the newest that had it.
+  virtual Result<std::optional<core::MicrovmId>> find_microvm_by_name(const core::TenantId& tenant,
+                                                                      const std::string& name) = 0;
+  // Those whose ids begin so, also TERMINATED ones.
+  virtual Result<std::vector<core::MicrovmId>> microvm_ids_beginning(const core::TenantId& tenant,
+                                                                     const std::string& prefix) = 0;
+  // Of any tenant: for administrators, and never for a name that anybody else gave.
+  virtual Result<std::optional<core::Microvm>> find_any_microvm(const core::MicrovmId& id) = 0;
   // For the endpoint: a token has proven who may use it.
   virtual Result<std::optional<core::Microvm>> find_by_endpoint(const core::EndpointId& id) = 0;
   virtual Result<Page<core::Microvm>> list_microvms(const core::TenantId& tenant,
                                                     const MicrovmFilter& filter,
                                                     const PageRequest& page) = 0;
+  // Of every tenant: for administrators.
+  virtual Result<Page<core::Microvm>> list_all_microvms(const MicrovmFilter& filter,
+                                                        const PageRequest& page) = 0;
   // Every microVM that is not TERMINATED, of every tenant: for reconciling after a start.
   virtual Result<std::vector<core::Microvm>> live_microvms() = 0;
   // Of every tenant, also TERMINATED ones: whose files may be there.
@@ -192,6 +205,9 @@ class Store {
                                                   std::optional<core::MicrovmId> microvm,
                                                   std::uint64_t after, std::uint32_t limit) = 0;
   virtual Result<std::uint64_t> last_event() = 0;
+  // An event without another state, unless the newest of that microVM says the same and is less
+  // than a minute old.
+  virtual Result<> note(const core::MicrovmId& id, const std::string& what, core::Time at) = 0;
   // Forgets events older than that, also of microVMs that live. How many.
   virtual Result<std::uint64_t> forget_events(core::Time before) = 0;
   virtual Result<std::optional<core::Meter>> meter(const core::MicrovmId& id) = 0;

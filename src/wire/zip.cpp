@@ -263,7 +263,9 @@ Result<> ZipArchive::read_entry(std::uint64_t& at, const Directory& directory, E
 // The header in front of the content has to say the same, or two readers see two archives.
 Result<> ZipArchive::read_local(ZipEntry& entry, std::string_view name, std::uint16_t method,
                                 std::uint64_t header_at, std::uint64_t directory_at) const {
-  const auto damaged = [&] { return bad(in_quotes(name) + " does not lie where the directory says"); };
+  const auto damaged = [&] {
+    return bad(in_quotes(name) + " does not lie where the directory says");
+  };
   if (header_at > directory_at || directory_at - header_at < kLocalSize) return damaged();
   if (get32(bytes_, header_at) != kLocalMark || get16(bytes_, header_at + 8) != method)
     return damaged();

@@ -1,11 +1,11 @@
 // Contexts without a guest: the real agent, and interpreters of this host.
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
 
-#include "agent_fixture.h"
-#include "base/text.h"
+#include "context_fixture.h"
 
 namespace firebreak::testing_agent {
 namespace {
@@ -14,92 +14,6 @@ using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
-
-struct Ran {
-  std::string out, err;
-  std::vector<json::object> items;
-  json::object error;
-  json::object done;
-  std::string order;  // one letter per run of frames of one type: s, o, e, i, x, d
-  bool whole = true;
-
-  std::string status() const { return text(done, "status"); }
-  std::string text(const json::object& object, std::string_view name) const {
-    const auto* value = object.if_contains(name);
-    return value != nullptr && value->is_string() ? std::string(value->as_string()) : "";
-  }
-  std::string value() const { return items.empty() ? "" : text(items.back(), "data"); }
-  std::string traceback() const {
-    std::string all;
-    if (const auto* lines = error.if_contains("traceback"))
-      for (const auto& line : lines->as_array()) all += std::string(line.as_string()) + "\n";
-    return all;
-  }
-};
-
-Ran parse_run(std::string_view body) {
-  wire::FrameDecoder decoder;
-  decoder.feed(body);
-  Ran ran;
-  std::string parts;
-  const auto object = [&](const std::string& payload) {
-    auto parsed = parse_json_object(std::exchange(parts, {}) + payload);
-    EXPECT_TRUE(parsed) << payload.substr(0, 200);
-    return parsed ? *parsed : json::object();
-  };
-  for (;;) {
-    auto frame = decoder.next();
-    if (!frame || !*frame) break;
-    const std::string& payload = (*frame)->payload;
-    const char letter = "soe??ixdp"[static_cast<int>((*frame)->type)];
-    if (letter != 'p' && !ran.order.ends_with(letter)) ran.order.push_back(letter);
-    if (letter == 'o') ran.out += payload;
-    if (letter == 'e') ran.err += payload;
-    if (letter == 'p') parts += payload;
-    if (letter == 'i') ran.items.push_back(object(payload));
-    if (letter == 'x') ran.error = object(payload);
-    if (letter == 'd') {
-      parts.clear();  // of an item that was never finished
-      ran.done = object(payload);
-    }
-  }
-  ran.whole = decoder.empty();
-  return ran;
-}
-
-class ContextNative : public AgentFixture {
- protected:
-  void SetUp() override {
-    AgentFixture::SetUp();
-    make_tenant();
-  }
-  std::string create(const std::string& language, std::string_view more = "") {
-    const Reply reply = data_->call("POST", "/contexts",
-                                    R"({"language":")" + language + "\"" + std::string(more) + "}");
-    EXPECT_EQ(reply.status, 201) << reply.body;
-    const json::object body = reply.json();
-    return body.contains("id") ? std::string(body.at("id").as_string()) : "";
-  }
-  wire::StreamId start(const std::string& id, std::string_view code, int timeout_ms = 0) {
-    json::object body{{"code", json::string_view(code.data(), code.size())}};
-    if (timeout_ms != 0) body["timeout_ms"] = timeout_ms;
-    return data_->start("POST", "/contexts/" + id + "/run", json::serialize(body));
-  }
-  Ran finish(wire::StreamId stream) {
-    EXPECT_TRUE(data_->until([&] { return data_->reply(stream).closed; }, 60s));
-    return parse_run(data_->reply(stream).body);
-  }
-  Ran run(const std::string& id, std::string_view code, int timeout_ms = 0) {
-    return finish(start(id, code, timeout_ms));
-  }
-  bool until_body(wire::StreamId stream, std::string_view text) {
-    return data_->until([&] { return data_->reply(stream).body.find(text) != std::string::npos; },
-                        20s);
-  }
-  json::object status(const std::string& id) {
-    return data_->call("GET", "/contexts/" + id).json();
-  }
-};
 
 TEST_F(ContextNative, PythonKeepsStateAndGivesTheLastValue) {
   const std::string id = create("python", R"(,"id":"mine","env":{"A":"b"},"cwd":"/usr")");
@@ -147,6 +61,58 @@ TEST_F(ContextNative, AnInterpreterThatCannotStartSaysWhy) {
   EXPECT_EQ(reply.status, 503);
   EXPECT_THAT(reply.body, HasSubstr("broken here"));
   EXPECT_EQ(data_->call("GET", "/contexts").json().at("contexts").as_array().size(), 0U);
+}
+
+TEST_F(ContextNative, ModulesAreLoadedBeforeItIsReady) {
+  std::ofstream(dir_ + "/fb_one.py") << "print('printed')\nimport os\npid = os.getpid()\n";
+  const std::string where = R"(,"cwd":"/","env":{"PYTHONPATH":")" + dir_ + R"("},"modules":)";
+  const std::string id = create("python", where + R"(["colorsys","fb_one","xml.dom"])");
+  const Ran ran =
+      run(id,
+          "import sys, os\n[m in sys.modules for m in ('colorsys', 'fb_one', "
+          "'xml.dom')], 'fb_one' in globals(), sys.modules['fb_one'].pid == os.getpid()");
+  EXPECT_EQ(ran.value(), "([True, True, True], False, True)");
+  EXPECT_EQ(ran.state(), "fresh");
+  EXPECT_EQ(ran.out, "");
+  EXPECT_EQ(run(id, "os._exit(1)").status(), "died");
+  EXPECT_EQ(run(id, "import sys; 'fb_one' in sys.modules").value(), "False");
+
+  std::ofstream(dir_ + "/fb_exits.py") << "import sys; sys.exit(3)";
+  std::ofstream(dir_ + "/fb_broken.py") << "x = = 1";
+  const std::pair<const char*, const char*> failures[] = {
+      {"fb_nope", "cannot import fb_nope: ModuleNotFoundError: No module named 'fb_nope'"},
+      {"fb_exits", "cannot import fb_exits: SystemExit: 3"},
+      {"fb_broken", "SyntaxError: invalid syntax"}};
+  for (const auto& [name, why] : failures) {
+    const Reply reply = data_->call(
+        "POST", "/contexts", R"({"language":"python")" + where + R"(["fb_one",")" + name + "\"]}");
+    EXPECT_EQ(reply.status, 503) << reply.body;
+    EXPECT_THAT(reply.body, HasSubstr(why));
+  }
+  std::string many = "[\"m\"";
+  for (int i = 0; i < 64; ++i) many += ",\"m\"";
+  for (const std::string& wrong : {many + "]", std::string(R"([""])"), std::string(R"([1])"),
+                                   "[\"" + std::string(201, 'm') + "\"]"})
+    EXPECT_EQ(
+        data_->call("POST", "/contexts", R"({"language":"python","modules":)" + wrong + "}").status,
+        400)
+        << wrong;
+  EXPECT_EQ(data_->call("POST", "/contexts", R"({"language":"bash","modules":["m"]})").status, 400);
+  EXPECT_EQ(data_->call("GET", "/contexts").json().at("contexts").as_array().size(), 1U);
+}
+
+TEST_F(ContextNative, ModulesOfNodeAreLoadedBeforeItIsReady) {
+  std::filesystem::create_directories(dir_ + "/node_modules/@fb/one");
+  std::ofstream(dir_ + "/node_modules/@fb/one/index.js") << "exports.pid = process.pid;";
+  const std::string cwd = R"(,"cwd":")" + dir_ + R"(","modules":)";
+  const std::string id = create("node", cwd + R"(["@fb/one","zlib"])");
+  EXPECT_EQ(run(id, "Object.keys(require.cache).some(name => name.includes('@fb/one'))").value(),
+            "true");
+  EXPECT_EQ(run(id, "require('@fb/one').pid === process.pid").value(), "true");
+  const Reply reply =
+      data_->call("POST", "/contexts", R"({"language":"node")" + cwd + R"(["fb-nope"]})");
+  EXPECT_EQ(reply.status, 503) << reply.body;
+  EXPECT_THAT(reply.body, HasSubstr("cannot load fb-nope: Error: Cannot find module 'fb-nope'"));
 }
 
 TEST_F(ContextNative, PythonErrorsAreDataWithoutOurFrames) {
@@ -309,7 +275,9 @@ TEST_F(ContextNative, InterruptTimeoutRestart) {
   ran = run(id, "while True:\n  try: time.sleep(30)\n  except KeyboardInterrupt: print('no')", 200);
   EXPECT_EQ(ran.status(), "timeout");
   EXPECT_EQ(ran.out, "no\n");
-  EXPECT_EQ(run(id, "x").error.at("name").as_string(), "NameError") << "it had to be killed";
+  ran = run(id, "x");
+  EXPECT_EQ(ran.error.at("name").as_string(), "NameError") << "it had to be killed";
+  EXPECT_EQ(ran.state(), "restarted");
   EXPECT_EQ(status(id).at("restarts").as_int64(), 1);
   run(id, "y = 2");
   stream = start(id, "import time\nprint('on')\ntime.sleep(30)");
@@ -321,6 +289,7 @@ TEST_F(ContextNative, InterruptTimeoutRestart) {
   ran = run(id, "y");
   EXPECT_EQ(ran.error.at("name").as_string(), "NameError");
   EXPECT_EQ(ran.done.at("execution_count").as_int64(), 1);
+  EXPECT_EQ(ran.state(), "fresh") << "it was asked for";
 }
 
 TEST_F(ContextNative, AnInterpreterThatDiesIsReplaced) {
@@ -329,10 +298,19 @@ TEST_F(ContextNative, AnInterpreterThatDiesIsReplaced) {
   EXPECT_EQ(ran.status(), "died");
   EXPECT_EQ(ran.out, "last\n");
   EXPECT_EQ(ran.done.at("exit").as_object().at("signal").as_int64(), SIGKILL);
-  EXPECT_EQ(run(id, "1 + 1").value(), "2");
+  EXPECT_EQ(ran.state(), "fresh");
+  const Ran next = run(id, "1 + 1");
+  EXPECT_EQ(next.value(), "2");
+  EXPECT_EQ(next.state(), "restarted");
   EXPECT_EQ(run(id, "os._exit(7)").status(), "error");
   EXPECT_EQ(run(id, "import os; os._exit(7)").status(), "died");
   EXPECT_EQ(run(id, "'again'").value(), "'again'");
+  // Between two runs it may die, too; the run after the next finds what the next one left.
+  const std::int64_t pid = status(id).at("pid").as_int64();
+  ASSERT_EQ(::kill(static_cast<pid_t>(pid), SIGKILL), 0);
+  ASSERT_TRUE(data_->until([&] { return status(id).at("state").as_string() == "dead"; }, 20s));
+  EXPECT_EQ(run(id, "x = 1").state(), "restarted");
+  EXPECT_EQ(run(id, "x").state(), "kept");
   // Deleting ends a run and whoever waits for it.
   const auto stream = start(id, "import time; time.sleep(60)");
   EXPECT_TRUE(data_->until([&] { return !data_->reply(stream).body.empty(); }));

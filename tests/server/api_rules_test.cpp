@@ -25,7 +25,11 @@ std::string fill(std::string path, const std::string& tenant) {
   for (std::size_t at = path.find('{'); at != std::string::npos; at = path.find('{')) {
     const std::size_t end = path.find('}', at);
     const std::string name = path.substr(at, end - at + 1);
-    path.replace(at, end - at + 1, name == "{tenant}" ? tenant : "nothing");
+    // A whole id is looked for only when the rest of the request is in order.
+    path.replace(at, end - at + 1,
+                 name == "{tenant}" ? tenant
+                 : name == "{id}"   ? "microvm-00000000-0000-4000-8000-000000000000"
+                                    : "nothing");
   }
   return path;
 }

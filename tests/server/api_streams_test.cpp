@@ -84,6 +84,7 @@ TEST_F(Api, AnInterruptCanNameItsRun) {
   const Answer first = server->call("POST", context + "/run", code("1", false));
   const std::string run = first.text_of("run");
   ASSERT_NE(run, "") << first.text;
+  EXPECT_EQ(first.text_of("state"), "fresh") << first.text;
   const auto interrupt = [&](const std::string& name) {
     return server->call("POST", context + "/interrupt", json::object{{"run", name}});
   };
@@ -97,7 +98,7 @@ TEST_F(Api, AnInterruptCanNameItsRun) {
   EXPECT_EQ(interrupt(busy.text_of("run")).text, "{\"interrupted\":true}\n");
   client.join();
   EXPECT_THAT(second.text, ::testing::StartsWith("{\"type\":\"started\",\"run\":\"" +
-                                                 busy.text_of("run") + "\"}\n"));
+                                                 busy.text_of("run") + "\",\"state\":\"kept\"}\n"));
   EXPECT_THAT(second.text, HasSubstr("\"status\":\"interrupted\""));
   EXPECT_EQ(server->call("POST", context + "/interrupt", json::object{{"runs", "1"}}).status, 400);
   server->call("DELETE", path(id));

@@ -1,5 +1,6 @@
 // Builds beside each other and what is left of them: limits, the queue, cancels, removal.
 #include <chrono>
+#include <filesystem>
 #include <thread>
 #include <vector>
 
@@ -14,11 +15,14 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "server/build_fixture.h"
+#include "support/environment.h"
 
 namespace firebreak::testing_support {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+namespace fs = std::filesystem;
 
 // The head of an upload whose body does not come.
 UniqueFd begin_upload(const ServerProcess& server, const std::string& image) {
@@ -60,12 +64,57 @@ TEST_F(Build, AMisspeltParameterIsRefused) {
   EXPECT_THAT(refused.text, HasSubstr("nocache"));
 }
 
+// What the API answers to a build: the status, then the body.
+constexpr const char* kUpload = R"(import http.client, sys
+url, key, path = sys.argv[1:]
+api = http.client.HTTPConnection(url.split("//")[1])
+api.request("POST", path, sys.stdin.buffer.read(), {"authorization": "Bearer " + key})
+answer = api.getresponse()
+print(answer.status, answer.read().decode())
+)";
+
+TEST_F(Build, VersionsAreMadeOnlyForChangesAndGoWhenNobodyUsesThem) {
+  const Context context("FROM firebreak/debian:12\n");
+  const auto upload = [&](const std::string& query, const std::string& change) {
+    context.put("unused", change);
+    const std::string tar = "tar -C " + context.path() + " -c . | \"$@\"";
+    const auto done =
+        server->run({"/bin/sh", "-c", tar, "sh", "/usr/bin/python3", "-c", kUpload, server->url(),
+                     server->api_key(), "/v1/images/versions/builds" + query});
+    server->wait_for("/v1/images/versions/versions/latest", "state", "SUCCESSFUL");
+    return done.out;
+  };
+  const std::string limits =
+      "/v1/tenants/" + server->call("GET", "/v1/tenant").text_of("accountId") + "/limits";
+  server->call("PUT", limits, json::object{{"versionsPerImage", 2}});
+  EXPECT_THAT(upload("", "a"), AllOf(HasSubstr("202 "), HasSubstr("\"version\":\"1.0\"")));
+  EXPECT_THAT(upload("", "a"),
+              AllOf(HasSubstr("200 "), HasSubstr("\"version\":\"1.0\""),
+                    HasSubstr("\"state\":\"SUCCESSFUL\""), HasSubstr("\"unchanged\":true")));
+  EXPECT_THAT(upload("?noCache=1", "a"), HasSubstr("\"version\":\"2.0\""));
+  const std::string id =
+      server->call("POST", "/v1/microvms", json::object{{"image", "versions:1.0"}}).text_of("id");
+  EXPECT_THAT(upload("", "b"), AllOf(HasSubstr("429 "), HasSubstr("2 of 2 versions"),
+                                     HasSubstr("firebreak image prune versions")));
+  EXPECT_THAT(upload("?pruneVersions=1", "b"), AllOf(HasSubstr("429 "), HasSubstr("microVMs use")));
+  server->call("DELETE", "/v1/microvms/" + id);
+  EXPECT_THAT(upload("?pruneVersions=1", "b"),
+              AllOf(HasSubstr("202 "), HasSubstr("\"version\":\"3.0\""),
+                    HasSubstr("\"removed\":[\"1.0\"]")));
+  const Answer pruned = server->call("POST", "/v1/images/versions/prune");
+  EXPECT_EQ(pruned.text_of("removed"), "[\"2.0\"]") << pruned.text;
+  EXPECT_EQ(server->call("POST", "/v1/images/versions/prune").text_of("removed"), "[]");
+  EXPECT_EQ(server->call("POST", "/v1/images/none/prune").status, 404);
+  server->call("PUT", limits, json::object{{"versionsPerImage", 50}});
+}
+
 TEST_F(Build, AnApplicationThatEndsIsNoticedBeforeItsHookTimesOut) {
   const Context ends("FROM firebreak/debian:12\nCMD [\"sh\", \"-c\", \"echo gone; exit 7\"]\n");
   const auto ended = build("ends-early", ends,
                            {"--hooks", R"({"port":9000,"ready":{"enabled":true,"timeout":3600}})"});
   EXPECT_EQ(ended.status, 1);
-  EXPECT_THAT(ended.err, HasSubstr("the application ended before it was ready: gone"));
+  EXPECT_THAT(ended.err,
+              HasSubstr("the application ended with exit code 7 before it was ready: gone; "));
 }
 
 TEST_F(Build, AnImageMayBeRemovedUnderABuildThatStandsOnIt) {
@@ -139,6 +188,58 @@ std::size_t files_in(const std::string& directory) {
   return names ? names->size() : 0;
 }
 
+// A guest directory as the build makes it: links to where the files really are.
+void link_guest(const std::string& directory) {
+  const std::string real = environment_or_die("FIREBREAK_GUEST_DIR");
+  fs::create_directories(directory);
+  for (const char* name : {"vmlinux", "initramfs.cpio", "base.ext4", "debian.ext4", "scratch.ext4"})
+    fs::create_symlink(fs::canonical(real + "/" + name), directory + "/" + name);
+}
+
+TEST(BuildAndServer, ImagesOutliveTheGuestDirectoryTheyWereMadeFrom) {
+  ServerProcess server;
+  server.set_options({"--python-image=0", "--networks=0", "--pool-least=0"});
+  const std::string first = server.data_dir() + "/guest";
+  link_guest(first);
+  server.set_guest_dir(first);
+  ASSERT_TRUE(server.start()) << server.log();
+  ASSERT_EQ(server.call("POST", "/v1/images", json::object{{"name", "own"}}).status, 201);
+  const std::string id =
+      server.call("POST", "/v1/microvms", json::object{{"image", "own"}}).text_of("id");
+  ASSERT_EQ(server.call("POST", "/v1/microvms/" + id + "/suspend").status, 200);
+  ASSERT_EQ(server.stop(), 0);
+  fs::remove_all(first);
+  const std::string second = server.data_dir() + "/moved";
+  link_guest(second);
+  server.set_guest_dir(second);
+  ASSERT_TRUE(server.start()) << server.log();
+  const auto ran = [&](const std::string& microvm) {
+    return server.call("POST", "/v1/microvms/" + microvm + "/exec",
+                       json::object{{"shell", "cat /etc/debian_version >/dev/null && echo runs"}});
+  };
+  const Answer again = server.call("POST", "/v1/microvms", json::object{{"image", "own"}});
+  ASSERT_EQ(again.status, 201) << again.text;
+  for (const std::string& microvm : {id, again.text_of("id")})
+    EXPECT_EQ(ran(microvm).text_of("stdout"), "runs\n") << ran(microvm).text;
+  EXPECT_EQ(server.cli({"check"}).out, "0 leaks\n");
+
+  // Without the base, the check and the launch say so.
+  for (const std::string& microvm : {id, again.text_of("id")})
+    server.call("DELETE", "/v1/microvms/" + microvm);
+  ASSERT_EQ(server.stop(), 0);
+  const std::string bases = server.data_dir() + "/bases";
+  if (files_in(bases) == 0) GTEST_SKIP() << "data directory and guest files cannot be linked";
+  fs::remove(second + "/base.ext4");
+  fs::remove_all(bases);
+  ASSERT_TRUE(server.start()) << server.log();
+  const auto leaks = server.cli({"check"});
+  EXPECT_EQ(leaks.status, 1);
+  EXPECT_THAT(leaks.out, AllOf(HasSubstr("base " + bases), HasSubstr("stand on it")));
+  const Answer refused = server.call("POST", "/v1/microvms", json::object{{"image", "own"}});
+  EXPECT_EQ(refused.status, 502) << refused.text;
+  EXPECT_THAT(refused.text_of("message"), HasSubstr("below it is gone"));
+}
+
 TEST(BuildAndServer, WhatACrashLeftOfARemovedImageIsGoneAfterTheRestart) {
   ServerProcess server;
   server.set_options({"--python-image=0", "--networks=0", "--pool-least=0"});
@@ -146,6 +247,7 @@ TEST(BuildAndServer, WhatACrashLeftOfARemovedImageIsGoneAfterTheRestart) {
   ASSERT_TRUE(server.start()) << server.log();
   const Context context("FROM firebreak/debian:12\nRUN echo one > /one\n");
   for (const char* name : {"left:1.0\n", "left:2.0\n"}) {
+    context.put("unused", name);
     const auto made = server.cli({"image", "build", "left", context.path()});
     ASSERT_EQ(made.out, name) << made.err;
   }

@@ -36,7 +36,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
         self.wfile.write((os.environ["GREETING"] + " " + os.getcwd() + " " + str(os.getpid())).encode())
-http.server.HTTPServer(("", 8080), Handler).serve_forever()
+http.server.HTTPServer(("", 8090), Handler).serve_forever()
 )";
 
 TEST_F(Build, AnApplicationIsAliveInEveryClone) {
@@ -48,7 +48,7 @@ COPY server.py data.txt ./
 RUN echo "$GREETING" > built; cat data.txt
 RUN useradd -m app && chown app built
 USER app
-EXPOSE 8080
+EXPOSE 8090
 STOPSIGNAL SIGUSR1
 CMD ["python3", "server.py"]
 )");
@@ -61,17 +61,38 @@ CMD ["python3", "server.py"]
                               HasSubstr("first data"), HasSubstr("waiting for the application")));
   const std::string fetch =
       "python3 -c 'import urllib.request; "
-      "print(urllib.request.urlopen(\"http://127.0.0.1:8080\").read().decode())'; "
+      "print(urllib.request.urlopen(\"http://127.0.0.1:8090\").read().decode())'; "
       "cat /srv/app/built; stat -c %U /srv/app/built /proc/1; id -un; pwd";
   EXPECT_EQ(in_clone("web", fetch),
             "hello-world /srv/app 1\nhello-world\napp\napp\napp\n/srv/app\n");
   const std::string id = trimmed(server->cli({"run", "web"}).out);
   EXPECT_EQ(server->cli({"exec", "--user", "root", id, "--", "id", "-un"}).out, "root\n");
+  // What EXPOSE names first is where the endpoint leads.
+  const Answer token = server->call("POST", "/v1/microvms/" + id + "/tokens", json::object{});
+  EXPECT_EQ(token.text_of("ports"), "8090") << token.text;
+  const Answer wide =
+      server->call("POST", "/v1/microvms/" + id + "/tokens", json::object{{"ports", "*"}});
+  EXPECT_EQ(wide.text_of("port"), "8090") << wide.text;
+  const std::string url =
+      "https://" + server->call("GET", "/v1/microvms/" + id).text_of("endpoint") + "/";
+  constexpr const char* kAsk =
+      "import ssl, sys, urllib.request as u\n"
+      "ask = u.Request(sys.argv[1], headers={'x-aws-proxy-auth': sys.argv[3]})\n"
+      "print(u.urlopen(ask, context=ssl.create_default_context(cafile=sys.argv[2])).read())";
+  const auto asked =
+      server->run({"/usr/bin/python3", "-c", kAsk, url, server->ca_file(), wide.text_of("token")});
+  EXPECT_THAT(asked.out, HasSubstr("hello-world /srv/app 1")) << asked.err;
   server->cli({"kill", id});
   EXPECT_THAT(server->cli({"logs", id}).out, HasSubstr("told to stop"));
 
-  // Nothing has changed: every step is cached, and so is the snapshot; no machine is started.
-  const std::string before = server->log();
+  // Nothing has changed: there is nothing to make.
+  const auto same = build("web", context, {"--build-arg", "WHO=world"});
+  ASSERT_EQ(same.status, 0) << same.err;
+  EXPECT_EQ(same.out, "web:1.0\n");
+
+  // Nothing that is used has changed: every step is cached, and so is the snapshot; no machine is
+  // started.
+  context.put("unused.txt", "not copied\n");
   const auto again = build("web", context, {"--build-arg", "WHO=world"});
   ASSERT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(again.out, "web:2.0\n");
@@ -322,11 +343,13 @@ TEST_F(Build, AFailureSaysWhatAndLeavesNothing) {
   EXPECT_EQ(full.status, 1);
   EXPECT_THAT(full.err, HasSubstr("DISK_STORAGE_FULL"));
 
-  const Context ends(
-      "FROM firebreak/debian:12\nCMD [\"sh\", \"-c\", \"echo last words; exit 7\"]\n");
+  const Context ends("FROM firebreak/debian:12\nCMD [\"echo\", \"last words\"]\n");
   const auto ended = build("ends", ends);
   EXPECT_EQ(ended.status, 1);
-  EXPECT_THAT(ended.err, HasSubstr("the application ended before it was ready: last words"));
+  EXPECT_THAT(ended.err,
+              AllOf(HasSubstr("the application ended with exit code 0 before it was ready: last "
+                              "words; "),
+                    HasSubstr("leave CMD out for an image without an application")));
 }
 
 TEST_F(Build, CanBeCancelled) {

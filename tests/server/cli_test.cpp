@@ -55,6 +55,17 @@ TEST_F(Cli, CodeKeepsStateAndShowsErrors) {
   EXPECT_THAT(error.err, HasSubstr("ValueError: bad"));
 }
 
+TEST_F(Cli, CodeSaysThatTheVariablesAreGone) {
+  const auto kept = server->cli({"code", id, "--context", "default", "-c", "c = 1"});
+  EXPECT_EQ(kept.status, 0);
+  EXPECT_EQ(kept.err, "");
+  EXPECT_EQ(server->cli({"code", id, "-c", "import os; os._exit(3)"}).status, 1);
+  const auto next = server->cli({"code", id, "-c", "'c' in globals()"});
+  EXPECT_EQ(next.out, "False\n");
+  EXPECT_EQ(next.err, "firebreak: the interpreter was restarted; its variables are gone\n");
+  EXPECT_EQ(server->cli({"code", id, "-c", "1"}).err, "");
+}
+
 TEST_F(Cli, CtrlCInterruptsTheCodeAndItsLastWordsArrive) {
   const std::string printed = server->data_dir() + "/interrupted";
   const std::string code = "import time\nb = 7\nprint('begun')\ntime.sleep(3600)";
@@ -86,6 +97,45 @@ TEST_F(Cli, CopiesBothWays) {
   EXPECT_EQ(missing.status, 1);
   EXPECT_THAT(missing.err, HasSubstr("/nope"));
   EXPECT_EQ(server->cli({"cp", "a", "b"}).status, 2);
+}
+
+TEST_F(Cli, AGuestCannotMakeACopyLeaveItsTarget) {
+  const std::string here = server->data_dir() + "/planted";
+  const std::string victim = here + "/victim";
+  const std::string to = here + "/to";
+  fs::create_directories(victim);
+  fs::create_directories(to);
+  std::ofstream(victim + "/key") << "mine";
+  const auto in_guest = [](const std::string& script) {
+    const auto done = server->cli({"exec", id, "--", "sh", "-ec", script});
+    EXPECT_EQ(done.status, 0) << done.err;
+  };
+  const auto text_in = [](const std::string& path) {
+    std::ifstream file(path);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  in_guest("mkdir /srv/p; cd /srv/p; echo one >f; ln -s f near; mkfifo pipe; ln -s " + victim +
+           " out; ln -s " + victim + "/key f.part; ln -s ../victim up");
+  const auto first = server->cli({"cp", id + ":/srv/p/.", to});
+  EXPECT_EQ(first.status, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("3 links that lead out of the target"));
+  EXPECT_THAT(first.err, HasSubstr("1 pipes and devices"));
+  EXPECT_FALSE(fs::is_symlink(to + "/out"));
+  EXPECT_TRUE(fs::is_symlink(to + "/near"));
+  EXPECT_FALSE(fs::exists(to + "/pipe"));
+  // The guest has changed what it shows, and here lies what an older client left.
+  in_guest("cd /srv/p; rm out; mkdir out; echo evil >out/key; echo two >f");
+  for (const auto& [name, target] : {std::pair("out", ""), {"f.part", "/key"}, {"f", "/key"}}) {
+    fs::remove(to + "/" + name);
+    fs::create_symlink(victim + target, to + "/" + name);
+  }
+  EXPECT_EQ(server->cli({"cp", id + ":/srv/p/f", to}).status, 0);
+  EXPECT_EQ(text_in(to + "/f"), "two\n");
+  EXPECT_EQ(server->cli({"cp", id + ":/srv/p/out", to}).status, 0);
+  EXPECT_EQ(text_in(to + "/out/key"), "evil\n");
+  EXPECT_EQ(server->cli({"cp", id + ":/srv/p/.", to}).status, 0);
+  EXPECT_EQ(text_in(victim + "/key"), "mine");
+  EXPECT_EQ(std::distance(fs::directory_iterator(victim), {}), 1);
 }
 
 TEST_F(Cli, ListsAndJson) {

@@ -158,6 +158,17 @@ TEST_F(Endpoint, LetsInWhoHasATokenForTheMicrovmAndPort) {
   EXPECT_EQ(get(a.place + "/", "").body, "Request missing authentication");
   const std::string narrow = token_of(a.id, {{"ports", "1-8079,8081-65535"}});
   EXPECT_EQ(get(a.place + "/", narrow).body, "Access to port denied");
+  // A token for one port leads there without a header.
+  const std::string elsewhere = token_of(a.id, {{"ports", 9001}});
+  EXPECT_EQ(get(a.place + "/", elsewhere).status, 502);
+  server->call("POST", path(a.id, "/execs"),
+               json::object{{"argv", json::array{"python3", "-m", "http.server", "9001"}}});
+  Got led;
+  for (int i = 0; i < 300 && led.status != 200; ++i) {
+    led = get(a.place + "/etc/", elsewhere);
+    if (led.status != 200) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  EXPECT_THAT(led.body, HasSubstr("Directory listing for /etc/"));
   const std::string foreign = token_of(other.text_of("id"), {{"ports", "*"}});
   EXPECT_EQ(get(a.place + "/", foreign).status, 403);
   EXPECT_EQ(get(place(other), a.token).status, 403);

@@ -132,6 +132,7 @@ RUN --mount=from=oci:layout:v1,source=/t,target=/m cat /m/dir-to-file >> built
             "yes 1\nfile\nfile\n1234\n/t\n1234\n");
   EXPECT_THAT(in_clone("oci", "cat /etc/hosts"), Not(HasSubstr("of the image")));
 
+  context.put("unused", "");
   const auto again = build("oci", context);
   ASSERT_EQ(again.status, 0) << again.err;
   EXPECT_THAT(again.err, AllOf(HasSubstr("is the same: taken"), Not(HasSubstr("booting"))));

@@ -83,8 +83,8 @@ class GuestRolesTest : public ::testing::Test {
     ASSERT_TRUE(sys::replace_file(files_ + "/roles.json",
                                   "{\"everybodys\": " + std::string(kPolicy) + "}", 0600));
     server_->set_listen(std::string(FakeInternet::kRelayed));
-    server_->set_options({FakeInternet::dns_option(), "--pool-most=1", "--tick-ms=100",
-                          "--roles=" + files_ + "/roles.json"});
+    server_->set_options({FakeInternet::dns_option(), "--insecure-listen", "--pool-most=1",
+                          "--tick-ms=100", "--roles=" + files_ + "/roles.json"});
     ASSERT_TRUE(server_->start()) << server_->log();
     ASSERT_TRUE(server_->wait_python()) << server_->log();
   }

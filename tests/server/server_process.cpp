@@ -82,13 +82,14 @@ std::string Answer::text_of(std::string_view name) const {
 
 ServerProcess::ServerProcess()
     : data_dir_(std::filesystem::temp_directory_path() / ("firebreak-test-" + sys::random_hex(4))),
-      cgroup_("firebreak-test-" + std::to_string(::getpid()) + "-" + sys::random_hex(2)) {
+      cgroup_(std::make_shared<std::string>("firebreak-test-" + std::to_string(::getpid()) + "-" +
+                                            sys::random_hex(2))) {
   (void)sys::mkdirs(data_dir_, 0700);
 }
 
 ServerProcess::~ServerProcess() {
   end_everything();
-  (void)machine::CgroupRoot(cgroup_).remove();
+  (void)machine::CgroupRoot(*cgroup_).remove();
   if (auto networks = egress::found_networks(data_dir_)) {
     for (const std::string& id : *networks) (void)egress::remove_network(data_dir_, id);
   }
@@ -98,9 +99,10 @@ ServerProcess::~ServerProcess() {
 
 void ServerProcess::end_everything() {
   kill_hard();
-  const machine::CgroupRoot root(cgroup_);
+  const machine::CgroupRoot root(*cgroup_);
   if (auto groups = root.list()) {
     for (const std::string& name : *groups) {
+      if (cgroup_.use_count() > 1 && !sys::exists(data_dir_ + "/machines/" + name)) continue;
       if (auto group = root.open(name)) (void)group->destroy(in_seconds(10));
     }
   }
@@ -116,12 +118,13 @@ std::string ServerProcess::program() {
 }
 
 bool ServerProcess::start() {
-  const std::string guest = environment_or_die("FIREBREAK_GUEST_DIR");
+  const std::string guest =
+      guest_dir_.empty() ? environment_or_die("FIREBREAK_GUEST_DIR") : guest_dir_;
   const auto uid = 710000 + (::getpid() % 4096) * 256;
   std::vector<std::string> words{
       program(),  "serve",        "--data-dir",  data_dir_,           "--listen",
       listen_,    "--guest-dir",  guest,         "--endpoint-listen", "127.0.0.1:0",
-      "--cgroup", cgroup_,        "--uid-first", std::to_string(uid), "--uid-count",
+      "--cgroup", *cgroup_,       "--uid-first", std::to_string(uid), "--uid-count",
       "256",      "--log-format", log_format_};
   words.insert(words.end(), options_.begin(), options_.end());
   auto pipe = sys::pipe();

@@ -37,8 +37,13 @@ class ServerProcess {
   void set_options(std::vector<std::string> options) { options_ = std::move(options); }
   // "json", or "text".
   void set_log_format(std::string format) { log_format_ = std::move(format); }
+  // The same parent of cgroups and the same uids as the other, as two servers with the default
+  // options have.
+  void share_host_with(const ServerProcess& other) { cgroup_ = other.cgroup_; }
   // Instead of a free port of 127.0.0.1.
   void set_listen(std::string address) { listen_ = std::move(address); }
+  // Instead of the one that all tests use.
+  void set_guest_dir(std::string directory) { guest_dir_ = std::move(directory); }
   // FIREBREAK_FAULT of the next start only.
   void crash_at(std::string point) { fault_ = std::move(point); }
   // FIREBREAK_PAUSE of the next start only.
@@ -108,8 +113,9 @@ class ServerProcess {
   Answer send(const net::HttpCall& call);
 
   std::string data_dir_;
-  std::string cgroup_;
+  std::shared_ptr<const std::string> cgroup_;  // of several: the last one removes it
   std::string listen_ = "127.0.0.1:0";
+  std::string guest_dir_;
   std::string log_format_ = "json";
   std::vector<std::string> options_;
   std::string fault_;

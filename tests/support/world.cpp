@@ -132,7 +132,7 @@ Leftovers World::leftovers() {
   auto found = engine_->inventory();
   if (!found) throw std::runtime_error(found.error().text());
   for (const auto& machine : found->machines) left.machines.push_back(machine.id);
-  left.cgroups = found->cgroups;
+  for (const auto& group : found->cgroups) left.cgroups.push_back(group.name);
   for (const auto& lease : found->uids) left.uids.push_back(std::to_string(lease.uid));
   for (const auto& process : found->processes)
     left.processes.push_back(std::to_string(process.pid));

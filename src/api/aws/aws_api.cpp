@@ -1,5 +1,6 @@
 #include "api/aws/aws_api.h"
 
+#include "api/guard.h"
 #include "base/text.h"
 
 namespace firebreak::api {
@@ -110,6 +111,7 @@ net::Task<AwsResult<>> AwsApi::admit(AwsService& service, const wire::SigV4Reque
     if (!role) co_return std::unexpected(ended_session());
     call.role = *std::move(role);
   }
+  call.exchange.note_caller(true);
   co_return AwsResult<>();
 }
 
@@ -133,13 +135,15 @@ net::Task<void> AwsApi::handle(net::HttpExchange& exchange, net::Target target) 
         AuthFailure::malformed,
         "Credential is scoped to the service '" + claim->service + "', which is not served here"));
   }
-  if (done) done = co_await admit(service, request, call);
-  if (done) done = co_await service.handle(call);
-  if (done || exchange.started()) co_return;
+  if (done) done = co_await caught(admit(service, request, call));
+  if (done) done = co_await caught(service.handle(call));
+  if (done) co_return;
 
   const AwsError& error = done.error();
   if (error.error.code == Code::internal || error.error.code == Code::corrupt)
     log_.error("aws", {{"service", call.claim.service}, {"error", error.error.text()}});
+  if (error.auth) exchange.note_caller(false);
+  if (exchange.started()) co_return;
   AwsReply reply = service.render(error, call.request_id);
   metrics_.add("firebreak_aws_errors_total", obs::label("status", std::to_string(reply.status)));
   if (http.method == "HEAD") reply.body.clear();

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
+
 namespace firebreak::api {
 namespace {
 
@@ -100,7 +102,8 @@ void put_json(const json::value& value, std::string& out) {
 std::string aws_json(const json::value& value) {
   std::string out;
   put_json(value, out);
-  return out;
+  // A message may repeat what the caller sent, which need not be UTF-8; JSON must be.
+  return printable_json(out);
 }
 
 wire::Headers aws_headers(const std::string& request_id, std::string_view content_type) {

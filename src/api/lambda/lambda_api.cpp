@@ -105,7 +105,7 @@ const json::array* LambdaApi::Input::list(std::string_view name) const {
 AwsResult<json::object> LambdaApi::read_input(
     const AwsCall& call, const lambda::Operation& operation,
     const std::map<std::string, std::string>& labels) const {
-  json::object input;
+  json::object body;
   const bool takes_body = std::ranges::any_of(
       operation.input, [](const lambda::Member& member) { return member.in == lambda::In::body; });
   if (takes_body && !call.body.empty()) {
@@ -113,18 +113,21 @@ AwsResult<json::object> LambdaApi::read_input(
     if (!parsed)
       return refuse("ValidationException", 400,
                     "Could not parse request body into json: " + parsed.error().message);
-    input = *std::move(parsed);
+    body = *std::move(parsed);
   }
+  // Only what the operation's table names goes further: nobody has checked the rest, and handlers
+  // ask for members by their names, also to decide what a role may do.
+  json::object input;
   for (const lambda::Member& member : operation.input) {
     const std::string name(member.name);
     switch (member.in) {
       case lambda::In::body:
+        if (const json::value* value = body.if_contains(name)) input[name] = *value;
         break;
       case lambda::In::label:
         input[name] = labels.at(name);
         break;
       case lambda::In::query: {
-        input.erase(name);
         if (!call.target.has_query(name)) break;
         const std::string value(call.target.query_value(name));
         input[name] = member.shape->kind == lambda::Shape::Kind::integer ? query_number(value)

@@ -233,6 +233,9 @@ constexpr Member kUpdateImageInput[]{kImage,
                                      {"additionalOsCapabilities", &kCapabilities},
                                      {"hooks", &kHooks},
                                      {"environmentVariables", &kEnvironment},
+                                     // An update leaves an image's tags as they are, but a client
+                                     // that sends wrong ones is told.
+                                     {"tags", &kTags},
                                      {"clientToken", &kClientToken}};
 constexpr Member kImageInput[]{kImage};
 constexpr Member kListImagesInput[]{kMost, kNext, {"nameFilter", &kAnyText, false, In::query}};

@@ -1,10 +1,10 @@
 // Routes of builds from a Dockerfile: a context is uploaded, the log followed, the outcome read.
 #include <algorithm>
-#include <array>
 
 #include "api/native/microvm_json.h"
 #include "api/native/native_api.h"
 #include "base/text.h"
+#include "control/version_config.h"
 #include "image/context_upload.h"
 #include "wire/crypto.h"
 
@@ -54,21 +54,10 @@ Result<> read_secrets(const wire::Headers& headers, control::BuildRequest& reque
   return {};
 }
 
-// A misspelt one would be a build that is not what was asked for.
-Result<> check_query(const Call& call) {
-  constexpr std::array kKnown = {"file",      "target",      "arg",          "env",
-                                 "memoryMib", "noCache",     "ready",        "hooks",
-                                 "egress",    "buildEgress", "pythonContext"};
-  for (const auto& [name, value] : call.target.query) {
-    if (std::ranges::find(kKnown, name) == kKnown.end())
-      return fail(Code::invalid, "there is no query parameter " + name.substr(0, 100));
-  }
-  return {};
-}
-
 Result<control::BuildRequest> read_request(const Call& call) {
-  FB_TRY(check_query(call));
   control::BuildRequest request;
+  request.reuse_version = true;
+  request.prune_versions = call.flag("pruneVersions");
   request.name = call.param("image");
   request.file = call.target.has_query("file") ? call.query("file") : "Dockerfile";
   request.target = call.query("target");
@@ -90,6 +79,8 @@ Result<control::BuildRequest> read_request(const Call& call) {
     } else if (name == "env") {
       FB_TRY_ASSIGN(const auto env, name_and_value(value, "env"));
       request.env[env.first] = env.second;
+    } else if (name == "preload") {
+      FB_TRY(core::add_preload(request.preload, value));
     }
   }
   if (call.target.has_query("hooks")) {
@@ -117,11 +108,21 @@ net::Task<Result<control::BuildRequest::Context>> read_context(Call& call,
   co_return control::BuildRequest::Context(std::move(context));
 }
 
+json::array numbers_of(const std::vector<core::ImageVersion>& versions) {
+  json::array numbers;
+  for (const core::ImageVersion& version : versions)
+    numbers.emplace_back(core::version_text(version.number));
+  return numbers;
+}
+
 json::object to_json(const control::NewVersion& made) {
-  return {{"image", made.image.name},
-          {"version", core::version_text(made.version.number)},
-          {"build", made.build.id.str()},
-          {"state", to_string(made.version.state)}};
+  json::object object{{"image", made.image.name},
+                      {"version", core::version_text(made.version.number)},
+                      {"build", made.build.id.str()},
+                      {"state", to_string(made.version.state)}};
+  if (made.unchanged) object["unchanged"] = true;
+  if (!made.removed.empty()) object["removed"] = numbers_of(made.removed);
+  return object;
 }
 
 net::Task<Result<>> build(control::Builds& builds, net::asio::thread_pool& pool, Call& call) {
@@ -132,7 +133,24 @@ net::Task<Result<>> build(control::Builds& builds, net::asio::thread_pool& pool,
   FB_CO_TRY_ASSIGN(
       const control::NewVersion made,
       co_await builds.order(call.caller.tenant, std::move(request), std::move(ticket)));
-  co_return co_await call.reply_json(202, to_json(made));
+  co_return co_await call.reply_json(made.unchanged ? 200 : 202, to_json(made));
+}
+
+// What nobody uses, and what that frees: a snapshot that several versions have goes with the last.
+net::Task<Result<>> prune(control::Images& images, Call& call) {
+  FB_CO_TRY_ASSIGN(const core::Image image,
+                   co_await images.find(call.tenant(), call.param("image")));
+  FB_CO_TRY_ASSIGN(const auto before, co_await images.versions(image));
+  const control::SnapshotBytes held = images.occupied(before);
+  FB_CO_TRY_ASSIGN(const auto removed,
+                   co_await images.prune(call.tenant(), call.param("image"), call.deadline));
+  FB_CO_TRY_ASSIGN(const auto after, co_await images.versions(image));
+  const control::SnapshotBytes left = images.occupied(after);
+  co_return co_await call.reply_json(
+      200, json::object{{"image", image.name},
+                        {"removed", numbers_of(removed)},
+                        {"diskBytes", held.disk - std::min(held.disk, left.disk)},
+                        {"memoryBytes", held.memory - std::min(held.memory, left.memory)}});
 }
 
 net::Task<Result<Found>> find(control::Images& images, store::Database& db, Call& call) {
@@ -164,6 +182,7 @@ json::object to_json(const Found& found, const control::SnapshotBytes& occupied)
       {"memoryMib", version.memory_mib},   {"createdAt", core::to_unix_ms(version.created)},
       {"diskBytes", occupied.disk},        {"memoryBytes", occupied.memory}};
   if (!version.state_reason.empty()) out["stateReason"] = version.state_reason;
+  if (auto preload = control::preload_of(version)) out["preload"] = *std::move(preload);
   if (!found.build.id.empty()) out["build"] = found.build.id.str();
   if (found.build.finished) out["finishedAt"] = core::to_unix_ms(*found.build.finished);
   if (auto config = parse_json_object(version.config.empty() ? "{}" : version.config)) {
@@ -250,9 +269,12 @@ void NativeApi::add_build_routes() {
   router_.add({"POST", "/v1/images/{image}/builds",
                "Build from a Dockerfile; the body is the context as tar or zip: ?file, ?target, "
                "?arg=NAME=VALUE, ?env=NAME=VALUE, ?memoryMib, ?noCache=1, ?ready=PATH:PORT, "
-               "?hooks=JSON, ?egress, ?buildEgress, ?pythonContext=1; secrets as headers "
-               "x-build-secret: ID=BASE64",
+               "?hooks=JSON, ?egress, ?buildEgress, ?pythonContext=1, ?preload=LANGUAGE=MODULES, "
+               "?pruneVersions=1; secrets as headers x-build-secret: ID=BASE64",
                false, [this](Call& call) { return build(builds_, pool_, call); }});
+  router_.add({"POST", "/v1/images/{image}/prune",
+               "Remove all versions but the newest that can run and those whose microVMs live",
+               false, [this](Call& call) { return prune(images_, call); }});
   router_.add({"GET", "/v1/images/{image}/versions/{version}",
                "One version, or latest: how it was made, what it runs, what it occupies", false,
                [this, &db](Call& call) -> net::Task<Result<>> {

@@ -40,7 +40,9 @@ std::string_view type_of(wire::FrameType type) {
 }
 
 std::string started_line(const machine::RunStream& stream) {
-  return json::serialize(json::object{{"type", "started"}, {"run", stream.position().run}}) + "\n";
+  json::object line{{"type", "started"}, {"run", stream.position().run}};
+  if (!stream.state().empty()) line["state"] = stream.state();
+  return json::serialize(line) + "\n";
 }
 
 // One frame as lines of JSON. Objects come from a hostile guest: they are read and written again.
@@ -122,7 +124,7 @@ net::Task<Result<>> stream_run(Call& call, const control::Lease& held, const Cod
   co_return co_await call.exchange.finish(deadline);
 }
 
-// Everything in one answer: {run, stdout, stderr, results, error?, status, ...}.
+// Everything in one answer: {run, state, stdout, stderr, results, error?, status, ...}.
 net::Task<Result<>> collect_run(Call& call, const control::Lease& held,
                                 const CodeRequest& request) {
   std::string all;
@@ -152,9 +154,7 @@ net::Task<Result<>> collect_run(Call& call, const control::Lease& held,
       results.push_back(std::move(object));
     } else if (type == "error") {
       answer["error"] = std::move(object);
-    } else if (type == "started") {
-      answer["run"] = object.at("run");
-    } else if (type == "done") {
+    } else if (type == "started" || type == "done") {
       for (auto& member : object) answer[member.key()] = std::move(member.value());
     }
   }

@@ -202,6 +202,7 @@ net::Task<Result<>> run_exec(control::Supervisor& supervisor, Call& call) {
   if (body.contains("openStdin"))
     co_return fail(Code::invalid, "openStdin is of /execs; use stdin here");
   FB_CO_TRY_ASSIGN(control::Lease held, co_await lease(supervisor, call));
+  add_environment(request.spec, held);
   if (request.stream) co_return co_await stream_exec(call, held, std::move(request));
 
   machine::ExecResult result;
@@ -229,6 +230,7 @@ net::Task<Result<>> start_exec(control::Supervisor& supervisor, Call& call) {
     co_return fail(Code::invalid,
                    "stdin is longer than 64 KiB; use \"openStdin\": true and .../stdin");
   FB_CO_TRY_ASSIGN(control::Lease held, co_await lease(supervisor, call));
+  add_environment(request.spec, held);
   FB_CO_TRY_ASSIGN(const std::string id,
                    co_await held.agent().start_exec(request.spec, call.deadline));
   if (!request.input.empty()) {

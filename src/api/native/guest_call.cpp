@@ -7,6 +7,11 @@ net::Task<Result<control::Lease>> lease(control::Supervisor& supervisor, Call& c
                                         call.deadline);
 }
 
+void add_environment(machine::ExecSpec& spec, const control::Lease& held) {
+  const core::Environment& env = held.microvm().env;
+  spec.env.insert(env.begin(), env.end());  // keeps what is there
+}
+
 net::Task<Result<>> pass_on(control::Supervisor& supervisor, Call& call, std::string method,
                             std::string path, json::object body, int status) {
   FB_CO_TRY_ASSIGN(control::Lease held, co_await lease(supervisor, call));

@@ -4,6 +4,7 @@
 #include "api/native/microvm_json.h"
 #include "api/native/native_api.h"
 #include "base/text.h"
+#include "control/microvm_names.h"
 
 namespace firebreak::api {
 namespace {
@@ -28,7 +29,10 @@ net::Task<Result<>> events(control::Supervisor& supervisor, Call& call) {
     after = *number;
   }
   std::optional<core::MicrovmId> one;
-  if (call.target.has_query("microvm")) one = core::MicrovmId(call.query("microvm"));
+  if (call.target.has_query("microvm")) {
+    FB_CO_TRY_ASSIGN(one,
+                     co_await control::resolve_microvm(db, call.tenant(), call.query("microvm")));
+  }
   const bool follow = call.query("follow") != "0";
   const Deadline deadline = Deadline::in(kStreamDeadline);
   FB_CO_TRY(co_await call.exchange.start(

@@ -1,6 +1,7 @@
 // Routes of images.
 #include "api/native/microvm_json.h"
 #include "api/native/native_api.h"
+#include "control/version_config.h"
 
 namespace firebreak::api {
 namespace {
@@ -14,6 +15,7 @@ json::object to_json(const core::ImageVersion& version) {
                       {"memoryMib", version.memory_mib},
                       {"createdAt", core::to_unix_ms(version.created)}};
   if (!version.state_reason.empty()) object["stateReason"] = version.state_reason;
+  if (auto preload = control::preload_of(version)) object["preload"] = *std::move(preload);
   return object;
 }
 
@@ -29,7 +31,8 @@ json::object to_json(const core::Image& image) {
 }
 
 Result<control::BaseImageRequest> parse_build(const json::object& body) {
-  FB_TRY(check_known(body, {"name", "memoryMib", "app", "hooks", "env", "tags", "pythonContext"}));
+  FB_TRY(check_known(
+      body, {"name", "memoryMib", "app", "hooks", "env", "tags", "pythonContext", "preload"}));
   JsonReader reader(body);
   control::BaseImageRequest request;
   request.name = reader.string("name");
@@ -52,7 +55,11 @@ Result<control::BaseImageRequest> parse_build(const json::object& body) {
     request.app = std::move(spec);
   }
   const json::object* hooks = reader.object("hooks", false);
+  const json::object* preload = reader.object("preload", false);
   FB_TRY(reader.result());
+  if (preload != nullptr) {
+    FB_TRY_ASSIGN(request.preload, core::preload_from_json(*preload));
+  }
   if (hooks != nullptr) {
     FB_TRY_ASSIGN(request.hooks, parse_hooks(*hooks));
   }

@@ -232,6 +232,23 @@ TEST(HooksJson, AMisspeltHookIsRefusedWithTheNamesThereAre) {
   EXPECT_THAT(member.error().message, AllOf(HasSubstr("'enable'"), HasSubstr("enabled")));
 }
 
+TEST(Launch, TakesAnEnvironmentWithinItsBounds) {
+  const auto launch = [](const char* text) { return parse_launch(*parse_json_object(text)); };
+  EXPECT_EQ(launch(R"({"image":"a","env":{"A":"1"}})")->env, (core::Environment{{"A", "1"}}));
+  for (const char* bad : {R"({"image":"a","env":{"A":1}})", R"({"image":"a","env":["A=1"]})",
+                          R"({"image":"a","env":{"A=B":"1"}})"})
+    EXPECT_FALSE(launch(bad)) << bad;
+}
+
+TEST(Launch, TakesANameAndRefusesWhatIsNone) {
+  const auto launch = [](const char* text) { return parse_launch(*parse_json_object(text)); };
+  EXPECT_EQ(launch(R"({"image":"a"})")->name, "");
+  EXPECT_EQ(launch(R"({"image":"a","name":"web-1"})")->name, "web-1");
+  for (const char* bad : {R"({"image":"a","name":""})", R"({"image":"a","name":"Web"})",
+                          R"({"image":"a","name":"microvm-1"})", R"({"image":"a","name":7})"})
+    EXPECT_FALSE(launch(bad)) << bad;
+}
+
 // ---- answers
 
 TEST(MicrovmJson, ShowsNoSecretsAndSaysWhatIsAbsent) {
@@ -241,6 +258,7 @@ TEST(MicrovmJson, ShowsNoSecretsAndSaysWhatIsAbsent) {
   microvm.image_name = "base";
   microvm.payload = "secret-payload";
   microvm.client_token = "secret-token";
+  microvm.env = {{"TOKEN", "secret-value"}};
   microvm.state = core::MicrovmState::running;
   const json::object object = to_json(microvm, {.authority = "127.0.0.1:7443", .domain = ""});
   EXPECT_EQ(object.at("state").as_string(), "RUNNING");

@@ -56,6 +56,7 @@ json::object to_json(const core::Microvm& m, const ingress::EndpointAddress& end
   if (!m.state_reason.empty()) object["stateReason"] = m.state_reason;
   if (!m.parent.empty()) object["parent"] = m.parent.str();
   if (!m.role.empty()) object["role"] = m.role;
+  if (!m.name.empty()) object["name"] = m.name;
   return object;
 }
 
@@ -111,7 +112,7 @@ Result<core::Hooks> parse_hooks(const json::object& object) {
 
 Result<control::LaunchRequest> parse_launch(const json::object& body) {
   FB_TRY(check_known(body, {"image", "version", "idle", "maxDurationSeconds", "payload", "tags",
-                            "clientToken", "egress", "role"}));
+                            "clientToken", "egress", "role", "name", "env"}));
   JsonReader reader(body);
   control::LaunchRequest request;
   request.image = reader.string("image");
@@ -140,10 +141,14 @@ Result<control::LaunchRequest> parse_launch(const json::object& body) {
   }
   if (reader.has("egress")) request.egress = reader.string("egress");
   request.role = reader.string_or("role", "");
+  request.name = reader.string_or("name", "");
+  request.env = reader.string_map_or_empty("env");
   request.client_token = reader.string_or("clientToken", "");
   if (request.client_token.size() > 128) reader.reject("clientToken", "has at most 128 bytes");
   const json::object* idle = reader.object("idle", false);
   FB_TRY(reader.result());
+  if (body.contains("name")) FB_TRY(core::check_microvm_name(request.name));
+  FB_TRY(core::check_environment(request.env));
   if (idle != nullptr) {
     FB_TRY_ASSIGN(request.idle, parse_idle(*idle, "idle."));
   }

@@ -12,8 +12,7 @@ json::object to_json(const core::IdlePolicy& policy);
 json::object to_json(const core::Usage& usage);
 json::object to_json(const core::Event& event);
 
-// Members: image, version, idle, maxDurationSeconds, payload, tags, clientToken. Unknown ones are
-// refused: a misspelt limit must not be ignored.
+// Unknown members are refused: a misspelt limit must not be ignored.
 Result<control::LaunchRequest> parse_launch(const json::object& body);
 Result<core::Hooks> parse_hooks(const json::object& object);
 Result<core::IdlePolicy> parse_idle(const json::object& object, std::string path);

@@ -2,6 +2,7 @@
 #include "api/native/microvm_json.h"
 #include "api/native/native_api.h"
 #include "base/text.h"
+#include "control/microvm_names.h"
 
 namespace firebreak::api {
 namespace {
@@ -12,16 +13,10 @@ core::MicrovmId id_of(const Call& call) {
   return core::MicrovmId(call.param("id"));
 }
 
-// Members that are absent stay as they are; null takes the policy or the limit away.
-struct Update {
-  std::optional<std::optional<core::IdlePolicy>> idle;
-  std::optional<std::optional<core::Seconds>> max_duration;
-  std::optional<std::string> egress;
-};
-
-Result<Update> parse_update(const json::object& body) {
-  FB_TRY(check_known(body, {"idle", "maxDurationSeconds", "egress"}));
-  Update update;
+// Members that are absent stay as they are; null takes the policy, the limit or the name away.
+Result<control::MicrovmUpdate> parse_update(const json::object& body) {
+  FB_TRY(check_known(body, {"idle", "maxDurationSeconds", "egress", "name"}));
+  control::MicrovmUpdate update;
   if (const json::value* idle = body.if_contains("idle")) {
     if (idle->is_null()) {
       update.idle.emplace(std::nullopt);
@@ -48,6 +43,12 @@ Result<Update> parse_update(const json::object& body) {
     JsonReader reader(body);
     update.egress = reader.string("egress");
     FB_TRY(reader.result());
+  }
+  if (const json::value* name = body.if_contains("name")) {
+    JsonReader reader(body);
+    update.name = name->is_null() ? "" : reader.string("name");
+    FB_TRY(reader.result());
+    if (!name->is_null()) FB_TRY(core::check_microvm_name(*update.name));
   }
   return update;
 }
@@ -99,34 +100,73 @@ net::Task<Result<>> run_microvm(control::Supervisor& supervisor, const Names& en
   co_return co_await call.reply_json(201, to_json(microvm, endpoints));
 }
 
-net::Task<Result<>> list_microvms(control::Supervisor& supervisor, const Names& endpoints,
-                                  Call& call) {
+// Whose microVMs are listed: the caller's, those of ?tenant, or all (unset).
+Result<std::optional<core::TenantId>> whose(const control::KeyRing& keys, const Call& call) {
+  if (!call.target.has_query("tenant")) return call.tenant();
+  if (!call.caller.key.admin)
+    return fail(Code::denied, "microVMs of other tenants need an administrator's key");
+  if (call.query("tenant") == "all") return std::nullopt;
+  FB_TRY_ASSIGN(core::TenantId id, core::parse_tenant_id(call.query("tenant")));
+  if (keys.tenant(id) == nullptr) return fail(Code::not_found, "there is no tenant " + id.str());
+  return id;
+}
+
+net::Task<Result<>> list_microvms(control::Supervisor& supervisor, const control::KeyRing& keys,
+                                  const Names& endpoints, Call& call) {
+  FB_CO_TRY_ASSIGN(const auto tenant, whose(keys, call));
   FB_CO_TRY_ASSIGN(const store::PageRequest page, parse_page(call));
   FB_CO_TRY_ASSIGN(store::MicrovmFilter filter, parse_filter(call));
   store::Database& db = supervisor.services().db;
   if (call.target.has_query("image")) {
+    if (!tenant)
+      co_return fail(Code::invalid, "an image's name means one tenant's image; name the tenant");
     const std::string name = call.query("image");
     FB_CO_TRY_ASSIGN(auto image, co_await db.run([&](store::Store& store) {
-      return store.find_image_by_name(call.tenant(), name);
+      return store.find_image_by_name(*tenant, name);
     }));
     if (!image) co_return fail(Code::not_found, "there is no image " + name);
     filter.image = image->id;
   }
   FB_CO_TRY_ASSIGN(auto found, co_await db.run([&](store::Store& store) {
-    return store.list_microvms(call.tenant(), filter, page);
+    return tenant ? store.list_microvms(*tenant, filter, page)
+                  : store.list_all_microvms(filter, page);
   }));
   json::array items;
-  for (const core::Microvm& microvm : found.items) items.push_back(to_json(microvm, endpoints));
+  for (const core::Microvm& microvm : found.items) {
+    json::object item = to_json(microvm, endpoints);
+    if (call.target.has_query("tenant")) item["tenant"] = microvm.tenant.str();
+    items.push_back(std::move(item));
+  }
   json::object answer{{"items", std::move(items)}};
   if (!found.next.empty()) answer["nextPageToken"] = found.next;
   co_return co_await call.reply_json(200, answer);
 }
 
+// Whose microVM the call is about. An administrator may look at and end anybody's; what it did is
+// in the log with its key, and what its owner is told, in the owner's events.
+net::Task<Result<core::TenantId>> owner_of(control::Supervisor& supervisor, Call& call,
+                                           std::string_view deed) {
+  if (!call.caller.key.admin) co_return call.tenant();
+  FB_CO_TRY_ASSIGN(
+      const core::TenantId owner,
+      co_await control::owner_of_microvm(supervisor.services().db, call.tenant(), id_of(call)));
+  if (owner != call.tenant())
+    supervisor.services().log.info("administrator", {{"key", call.caller.key.id.str()},
+                                                     {"did", deed},
+                                                     {"id", call.param("id")},
+                                                     {"tenant", owner.str()}});
+  co_return owner;
+}
+
 net::Task<Result<>> get_microvm(control::Supervisor& supervisor, const Names& endpoints,
                                 Call& call) {
-  FB_CO_TRY_ASSIGN(const core::Microvm microvm,
-                   co_await supervisor.get(call.tenant(), id_of(call)));
+  FB_CO_TRY_ASSIGN(const core::TenantId owner, co_await owner_of(supervisor, call, "look"));
+  FB_CO_TRY_ASSIGN(const core::Microvm microvm, co_await supervisor.get(owner, id_of(call)));
   json::object answer = to_json(microvm, endpoints);
+  if (owner != call.tenant()) {
+    FB_CO_TRY(co_await supervisor.note(microvm.id, control::kSeenByAdministrator));
+    answer["tenant"] = owner.str();
+  }
   if (auto outlook = supervisor.outlook(microvm.id)) {
     answer["awakeBecause"] = outlook->awake_because;
     if (outlook->next) {
@@ -134,6 +174,18 @@ net::Task<Result<>> get_microvm(control::Supervisor& supervisor, const Names& en
           json::object{{"at", core::to_unix_ms(outlook->next->at)}, {"why", outlook->next->why}};
     }
   }
+  co_return co_await call.reply_json(200, answer);
+}
+
+net::Task<Result<>> end_microvm(control::Supervisor& supervisor, const Names& endpoints,
+                                Call& call) {
+  FB_CO_TRY_ASSIGN(const core::TenantId owner, co_await owner_of(supervisor, call, "end"));
+  const char* why =
+      owner == call.tenant() ? control::kEndedAsAsked : control::kEndedByAdministrator;
+  FB_CO_TRY_ASSIGN(const core::Microvm microvm,
+                   co_await supervisor.terminate(owner, id_of(call), call.deadline, why));
+  json::object answer = to_json(microvm, endpoints);
+  if (owner != call.tenant()) answer["tenant"] = owner.str();
   co_return co_await call.reply_json(200, answer);
 }
 
@@ -166,26 +218,25 @@ void NativeApi::add_microvm_routes() {
                "Run a microVM. Answers when it is RUNNING; with ?wait=0 at once, as PENDING", false,
                [&s, &endpoints](Call& call) { return run_microvm(s, endpoints, call); }});
   router_.add({"GET", "/v1/microvms",
-               "List microVMs; ?image, ?state, ?tag=KEY=VALUE, ?pageSize, ?pageToken", false,
-               [&s, &endpoints](Call& call) { return list_microvms(s, endpoints, call); }});
+               "List microVMs; ?image, ?state, ?tag=KEY=VALUE, ?pageSize, ?pageToken; "
+               "administrators: ?tenant=ACCOUNT or all",
+               false, [&s, &keys = keys_, &endpoints](Call& call) {
+                 return list_microvms(s, keys, endpoints, call);
+               }});
   router_.add({"GET", "/v1/microvms/{id}", "One microVM, why it is awake and what happens next",
                false, [&s, &endpoints](Call& call) { return get_microvm(s, endpoints, call); }});
   router_.add(
-      {"PATCH", "/v1/microvms/{id}", "Change idle policy, maximum duration and egress policy",
+      {"PATCH", "/v1/microvms/{id}", "Change name, idle policy, maximum duration and egress policy",
        false, [&s, &endpoints](Call& call) -> net::Task<Result<>> {
          FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
-         FB_CO_TRY_ASSIGN(const Update update, parse_update(body));
-         FB_CO_TRY_ASSIGN(const core::Microvm microvm,
-                          co_await s.update(call.tenant(), id_of(call), update.idle,
-                                            update.max_duration, update.egress, call.deadline));
+         FB_CO_TRY_ASSIGN(control::MicrovmUpdate update, parse_update(body));
+         FB_CO_TRY_ASSIGN(
+             const core::Microvm microvm,
+             co_await s.update(call.tenant(), id_of(call), std::move(update), call.deadline));
          co_return co_await call.reply_json(200, to_json(microvm, endpoints));
        }});
   router_.add({"DELETE", "/v1/microvms/{id}", "Terminate; one that has ended already is fine",
-               false, [&s, &endpoints](Call& call) -> net::Task<Result<>> {
-                 FB_CO_TRY_ASSIGN(const core::Microvm microvm,
-                                  co_await s.terminate(call.tenant(), id_of(call), call.deadline));
-                 co_return co_await call.reply_json(200, to_json(microvm, endpoints));
-               }});
+               false, [&s, &endpoints](Call& call) { return end_microvm(s, endpoints, call); }});
   router_.add({"POST", "/v1/microvms/{id}/suspend", "Suspend, memory kept", false,
                [&s, &endpoints](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const core::Microvm microvm,

@@ -1,7 +1,9 @@
 #include "api/native/native_api.h"
 
+#include "api/guard.h"
 #include "api/native/fields.h"
 #include "api/native/openapi.h"
+#include "control/microvm_names.h"
 
 namespace firebreak::api {
 namespace {
@@ -58,7 +60,9 @@ net::Task<Result<>> NativeApi::dispatch(net::HttpExchange& exchange, net::Target
                                       json::serialize(openapi()),
                                       Deadline::in(std::chrono::seconds(30)));
   }
-  FB_CO_TRY_ASSIGN(control::Caller caller, authenticate(exchange.request()));
+  auto known = authenticate(exchange.request());
+  exchange.note_caller(known.has_value());
+  FB_CO_TRY_ASSIGN(control::Caller caller, std::move(known));
   const Match match = router_.match(exchange.request().method, target.segments);
   if (match.route == nullptr && match.path_known)
     co_return co_await reply_wrong_method(exchange, match.methods);
@@ -75,11 +79,18 @@ net::Task<Result<>> NativeApi::dispatch(net::HttpExchange& exchange, net::Target
             .params = match.params,
             .caller = std::move(caller),
             .deadline = Deadline::in(kCallDeadline)};
+  // Whatever the caller calls the microVM, from here on it is its id.
+  if (match.route->pattern.starts_with("/v1/microvms/{id}")) {
+    FB_CO_TRY_ASSIGN(const core::MicrovmId id,
+                     co_await control::resolve_microvm(supervisor_.services().db, call.tenant(),
+                                                       call.param("id")));
+    call.params["id"] = id.str();
+  }
   co_return co_await match.route->handler(call);
 }
 
 net::Task<void> NativeApi::handle(net::HttpExchange& exchange, net::Target target) {
-  auto done = co_await dispatch(exchange, std::move(target));
+  auto done = co_await caught(dispatch(exchange, std::move(target)));
   if (done) co_return;
   obs::Metrics& metrics = supervisor_.services().metrics;
   metrics.add("firebreak_api_errors_total", obs::label("code", to_string(done.error().code)));

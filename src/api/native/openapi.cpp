@@ -72,10 +72,14 @@ json::array parameters(const Route& route) {
   json::array list;
   for (std::string_view part : split(route.pattern, '/')) {
     if (!part.starts_with('{')) continue;
-    list.push_back(json::object{{"name", part.substr(1, part.size() - 2)},
-                                {"in", "path"},
-                                {"required", true},
-                                {"schema", {{"type", "string"}}}});
+    json::object parameter{{"name", part.substr(1, part.size() - 2)},
+                           {"in", "path"},
+                           {"required", true},
+                           {"schema", {{"type", "string"}}}};
+    if (part == "{id}")
+      parameter["description"] =
+          "id, name, or the beginning of an id: at least 4 characters of its UUID";
+    list.push_back(std::move(parameter));
   }
   for (const Field& field : fields_of(route.method, route.pattern).query) {
     list.push_back(json::object{{"name", field.name},

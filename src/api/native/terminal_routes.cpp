@@ -95,6 +95,7 @@ net::Task<Result<>> terminal(control::Supervisor& supervisor, Call& call) {
   spec.user = call.query("user");
   spec.cwd = call.query("cwd");
   spec.env["TERM"] = call.target.has_query("term") ? call.query("term") : "xterm-256color";
+  add_environment(spec, held);
   spec.with_stdin = true;
   spec.pty = {number_or(call.query("cols"), 80), number_or(call.query("rows"), 24)};
   FB_CO_TRY_ASSIGN(const std::string exec, co_await held.agent().start_exec(spec, call.deadline));

@@ -1,6 +1,8 @@
 // Routes of endpoint tokens: issue, list, revoke.
 #include "api/native/microvm_json.h"
 #include "api/native/native_api.h"
+#include "control/version_config.h"
+#include "image/image_config_json.h"
 
 namespace firebreak::api {
 namespace {
@@ -21,17 +23,28 @@ json::object to_json(const core::AccessToken& token) {
   return object;
 }
 
+// The first that EXPOSE names in its Dockerfile; 0: none.
+std::uint16_t image_port(const control::Supervisor& supervisor, const Call& call) {
+  const control::LivePtr vm = supervisor.registry().find(call.tenant(), id_of(call));
+  if (!vm) return 0;
+  const auto config = control::config_of(vm->version);
+  return config ? image::first_port(*config) : std::uint16_t{0};
+}
+
 // "ports": "8080,9000-9010", 8080, or "*".
-Result<core::PortSet> parse_port_member(const json::object& body) {
+Result<core::PortSet> parse_port_member(const json::object& body, std::uint16_t fallback) {
   const json::value* ports = body.if_contains("ports");
+  if (ports == nullptr && fallback != 0) return core::parse_ports(std::to_string(fallback));
   if (ports == nullptr)
-    return fail(Code::invalid, "ports is missing; name one, as 8080, \"8080,9000-9010\" or \"*\"");
+    return fail(Code::invalid,
+                "ports is missing, and the image exposes none; name one, as 8080, "
+                "\"8080,9000-9010\" or \"*\"");
   if (ports->is_string()) return core::parse_ports(std::string_view(ports->as_string()));
   if (ports->is_int64()) return core::parse_ports(std::to_string(ports->as_int64()));
   return fail(Code::invalid, "ports must be a number or a text");
 }
 
-Result<ingress::TokenRequest> parse_token_request(const json::object& body) {
+Result<ingress::TokenRequest> parse_token_request(const json::object& body, std::uint16_t exposed) {
   FB_TRY(check_known(body, {"ports", "expiresSeconds", "kind"}));
   JsonReader reader(body);
   ingress::TokenRequest request;
@@ -48,17 +61,23 @@ Result<ingress::TokenRequest> parse_token_request(const json::object& body) {
     if (body.contains("ports")) return fail(Code::invalid, "a shell token has no ports");
     return request;
   }
-  FB_TRY_ASSIGN(request.ports, parse_port_member(body));
+  FB_TRY_ASSIGN(request.ports, parse_port_member(body, exposed));
+  request.port = ingress::port_of_token(request.ports, exposed);
   return request;
 }
 
-net::Task<Result<>> issue(EndpointTokens& tokens, Call& call) {
+net::Task<Result<>> issue(const control::Supervisor& supervisor, EndpointTokens& tokens,
+                          Call& call) {
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
-  FB_CO_TRY_ASSIGN(ingress::TokenRequest request, parse_token_request(body));
+  FB_CO_TRY_ASSIGN(ingress::TokenRequest request,
+                   parse_token_request(body, image_port(supervisor, call)));
+  const bool shell = request.kind == core::TokenKind::shell;
+  const std::uint16_t port = shell ? ingress::kShellPort : request.port;
   FB_CO_TRY_ASSIGN(const ingress::IssuedToken issued,
                    co_await tokens.issue(call.tenant(), id_of(call), std::move(request)));
   json::object answer = to_json(issued.record);
   answer["token"] = issued.token;
+  answer["port"] = port;
   co_return co_await call.reply_json(201, answer);
 }
 
@@ -81,7 +100,7 @@ void NativeApi::add_token_routes() {
   EndpointTokens& t = tokens_;
   router_.add({"POST", "/v1/microvms/{id}/tokens",
                "Token for the endpoint: {ports, expiresSeconds, kind: endpoint or shell}", false,
-               [&t](Call& call) { return issue(t, call); }});
+               [&s = supervisor_, &t](Call& call) { return issue(s, t, call); }});
   router_.add({"GET", "/v1/microvms/{id}/tokens", "Tokens that were issued and have not expired",
                false, [&t](Call& call) { return list(t, call); }});
   router_.add({"DELETE", "/v1/microvms/{id}/tokens/{token}",

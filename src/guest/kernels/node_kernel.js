@@ -152,7 +152,20 @@
     };
   });
 
+  // What is to be there from the start; without one of them this interpreter is of no use.
+  const load = (modules) => {
+    for (const name of modules) {
+      try {
+        require(name);
+      } catch (error) {
+        fs.writeSync(2, `cannot load ${name}: ${String(error).split('\n')[0]}\n`);
+        process.exit(1);
+      }
+    }
+  };
+
   let input = Buffer.alloc(0);
+  let loaded = false;
   let queue = Promise.resolve();
   channel.on('data', (bytes) => {
     input = Buffer.concat([input, bytes]);
@@ -161,8 +174,13 @@
       if (input.length < 8 + size) break;
       const code = input.subarray(8, 8 + size).toString();
       input = input.subarray(8 + size);
-      queue = queue.then(() => run(code));
+      if (loaded) {
+        queue = queue.then(() => run(code));
+        continue;
+      }
+      loaded = true;
+      load(JSON.parse(code).modules);
+      send('R');
     }
   });
-  send('R');
 })();

@@ -1,10 +1,11 @@
 # The interpreter of a python context (docs/agent-protocol.md "data: contexts"). Runs as a process of the tenant; the agent is
-# on descriptor 0 when it starts. No dependencies; Python 3.8 and later.
+# on descriptor 0 when it starts. No dependencies; Python 3.8 and later. Behind python_cells.py and python_magics.py it is one text.
 import __future__
 
 import ast
 import base64
 import builtins
+import importlib
 import inspect
 import json
 import linecache
@@ -102,6 +103,7 @@ class Kernel:
         self.channel = channel
         self.running = False  # code of the tenant is running: an interrupt means it
         self.count = 0
+        self.cell = ""  # the name of the cell that runs
         self.index = 0  # of the object shown last in this run
         self.flags = TOP_LEVEL_AWAIT
         self.loop = None
@@ -253,23 +255,37 @@ class Kernel:
 
     def execute(self, code):
         self.channel.send(b"B")  # from here on an interrupt is taken
-        name = CELL + "%d>" % self.count
-        linecache.cache[name] = (len(code), None, code.splitlines(True), name)
-        tree = compile(code, name, "exec", self.flags | ast.PyCF_ONLY_AST, True)
-        last = None
-        if tree.body and isinstance(tree.body[-1], ast.Expr):
-            last = ast.Expression(tree.body.pop().value)
-        self.evaluate(compile(tree, name, "exec", self.flags, True))
-        if last is None:
-            return
-        value = self.evaluate(compile(last, name, "eval", self.flags, True))
+        self.cell = CELL + "%d>" % self.count
+        lines = [line + "\n" for line in code.split("\n")]
+        linecache.cache[self.cell] = (len(code), None, lines, self.cell)
+        value = self.step_of_cell(code)()
         if value is not None:
             self.space["_"] = value
             self.show(value, True)
 
-    def evaluate(self, code):
-        self.flags |= code.co_flags & FUTURE_FLAGS
-        value = eval(code, self.space)
+    def step_of_cell(self, code):
+        """What runs code of the cell at hand and returns the value of its last expression."""
+        magic = split_cell_magic(code)
+        if magic is not None:
+            return lambda: CELL_MAGICS[magic[0]](*magic[1:])
+        return self.step_of(parse(code, self.cell, self.flags), Scope())
+
+    def step_of(self, tree, scope):
+        last = None
+        if tree.body and isinstance(tree.body[-1], ast.Expr):
+            last = ast.Expression(tree.body.pop().value)
+        first = compile(tree, scope.name, "exec", self.flags, True)
+        self.flags |= first.co_flags & FUTURE_FLAGS
+        last = last and compile(last, scope.name, "eval", self.flags, True)
+
+        def run():
+            self.evaluate(first, scope.space)
+            return last and self.evaluate(last, scope.space)
+
+        return run
+
+    def evaluate(self, code, space):
+        value = eval(code, space)
         if code.co_flags & inspect.CO_COROUTINE:
             value = self.wait_for(value)
         return value
@@ -389,7 +405,19 @@ class Kernel:
         finally:
             self.loop.remove_reader(fd)
 
+    def load(self, modules):
+        """Imports what is to be there from the start; without one of them this interpreter is of no use."""
+        for name in modules:
+            try:
+                importlib.import_module(name)
+            except BaseException as error:
+                why = "".join(traceback.format_exception_only(type(error), error)).strip()
+                self.flush()
+                os.write(2, ("cannot import %s: %s\n" % (name, why)).encode("utf-8", "backslashreplace"))
+                os._exit(1)
+
     def serve(self):
+        self.load(json.loads(self.channel.receive())["modules"])
         self.channel.send(b"R")
         while True:
             self.idle()
@@ -417,6 +445,7 @@ def set_up():
     signal.signal(RESEED_SIGNAL, kernel.on_reseed)
     builtins.input = no_input
     builtins.display = lambda *values: [kernel.show(value, False) for value in values] and None
+    builtins.__firebreak__ = Magics()
     warnings.filterwarnings("ignore", message=".*non-interactive, and thus cannot be shown")
     sys.argv = [""]
 

@@ -102,6 +102,8 @@ std::vector<FoundHolder> holders_below(const std::string& directory) {
     if (!line) continue;  // ended meanwhile
     const auto words = split(*line, '\0');
     if (words.size() < 2 || words[0] != kName || !words[1].starts_with(directory + "/")) continue;
+    // A server in a container may have a directory of the same name.
+    if (!is_same_file("/proc/" + name + "/root" + directory, directory)) continue;
     FoundHolder holder{.pid = static_cast<pid_t>(*pid), .directory = std::string(words[1])};
     const auto record = read_record(holder.directory);
     holder.noted = record && record->process.pid == holder.pid && is_alive(record->process);

@@ -136,6 +136,11 @@ Result<std::vector<std::string>> MachineHost::machine_ids() const {
   return sys::list_dir(config_.data_dir + "/machines");
 }
 
+Result<std::vector<pid_t>> MachineHost::cgroup_processes(const std::string& name) const {
+  FB_TRY_ASSIGN(const Cgroup cgroup, cgroups_.open(name));
+  return cgroup.processes();
+}
+
 SnapshotKey MachineHost::key(const Size& size) const {
   SnapshotKey key;
   key.runtime = runtime_.hash;

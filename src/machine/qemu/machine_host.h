@@ -83,6 +83,7 @@ class MachineHost {
   // Everything a leak check compares with what should exist.
   Result<std::vector<std::string>> machine_ids() const;
   Result<std::vector<std::string>> cgroup_names() const { return cgroups_.list(); }
+  Result<std::vector<pid_t>> cgroup_processes(const std::string& name) const;
   Result<std::vector<UidLease>> uid_leases() const { return uids_.list(); }
   Result<> release_uid(uid_t uid) const { return uids_.release(uid); }
 

@@ -188,6 +188,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string
   if (!saved)
     co_return fail(Code::conflict, "machine " + id + " is not suspended", saved.error().message);
   FB_CO_TRY_ASSIGN(auto snapshot, co_await load_cached(record.snapshot, deadline));
+  use_base_of(*snapshot, record);
   record.phase = MachinePhase::starting;
   record.network = network.value_or(record.network);
   watch.lap("find");
@@ -225,7 +226,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::resume(const std::string
 net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string& id,
                                                                Deadline deadline) {
   FB_CO_TRY(MachineHost::check_id(id));
-  FB_CO_TRY_ASSIGN(const MachineRecord record, host_.read_record(id));
+  FB_CO_TRY_ASSIGN(MachineRecord record, host_.read_record(id));
   const std::string directory = host_.machine_dir(id);
   if (sys::exists(directory + "/saved")) {
     auto end = [&]() { return host_.stop_process(record, repair_deadline()); };
@@ -240,6 +241,7 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::attach(const std::string
   if (record.snapshot.empty())
     co_return fail(Code::conflict, "machine " + id + " was being built: discard it");
   FB_CO_TRY_ASSIGN(auto snapshot, co_await load_cached(record.snapshot, deadline));
+  use_base_of(*snapshot, record);
   auto connect = [&]() { return host_.connect(record); };
   FB_CO_TRY_ASSIGN(StartedProcess process, co_await net::run_blocking(pool_, connect));
   auto machine =
@@ -292,18 +294,47 @@ net::Task<Result<>> QemuEngine::remove_snapshot(const std::string& directory, De
   co_return co_await net::run_blocking(pool_, remove);
 }
 
+Result<> QemuEngine::keep_bases(const std::string& directory) const {
+  const std::string snapshots = host_.config().data_dir + "/snapshots";
+  const auto names = sys::list_dir(snapshots);
+  if (!names) return {};  // none yet
+  Result<> first;
+  for (const std::string& name : *names) {
+    if (!sys::exists(snapshots + "/" + name + "/snapshot.json")) continue;
+    auto kept = keep_base_of(snapshots + "/" + name, directory);
+    if (first && !kept) first = fail(kept.error(), "snapshot " + name);
+  }
+  return first;
+}
+
 Result<Inventory> QemuEngine::inventory() const {
   Inventory found;
   FB_TRY_ASSIGN(found.machines, list());
-  FB_TRY_ASSIGN(found.cgroups, host_.cgroup_names());
+  const OwnProcesses own = own_processes();
+  FB_TRY_ASSIGN(const std::vector<std::string> groups, host_.cgroup_names());
+  for (const std::string& name : groups) {
+    FoundCgroup group{.name = name, .ours = std::nullopt};
+    const auto pids = host_.cgroup_processes(name);
+    if (pids && !pids->empty())
+      group.ours = std::ranges::any_of(*pids, [&own](pid_t pid) { return own.contains(pid); });
+    found.cgroups.push_back(std::move(group));
+  }
   FB_TRY_ASSIGN(found.uids, host_.uid_leases());
   found.processes = processes_of(host_.config().uids);
+  for (FoundProcess& process : found.processes) process.ours = own.contains(process.pid);
   found.mounts = mounts_below(host_.config().data_dir);
   const std::string snapshots = host_.config().data_dir + "/snapshots";
   if (auto names = sys::list_dir(snapshots)) found.snapshots = *names;
   std::erase_if(found.snapshots, [&](const std::string& name) {
     return is_fork_base(name) && fork_base_is_used(host_, snapshots + "/" + name).value_or(false);
   });
+  for (const std::string& name : found.snapshots) {
+    const auto disks = machine::snapshot_disks(snapshots + "/" + name);
+    if (!disks) continue;  // half of one has no record
+    for (const std::string& path : *disks)
+      if (!path.starts_with(snapshots + "/") && !sys::exists(path))
+        found.missing_disks.push_back({name, path});
+  }
   found.holders = holders_below(host_.config().data_dir);
   const auto names = sys::list_dir(host_.config().data_dir + "/kernels");
   // Without the guest's files it cannot be said which ones builds would use.
@@ -312,6 +343,18 @@ Result<Inventory> QemuEngine::inventory() const {
   std::ranges::copy_if(*names, std::back_inserter(found.old_kernels),
                        [&](const std::string& name) { return !name.ends_with(*current); });
   return found;
+}
+
+OwnProcesses QemuEngine::own_processes() const {
+  std::set<pid_t> recorded;
+  if (const auto ids = host_.machine_ids()) {
+    for (const std::string& id : *ids) {
+      const auto record = host_.read_record(id);
+      if (record && record->pid != 0 && is_alive(process_of(*record)))
+        recorded.insert(static_cast<pid_t>(record->pid));
+    }
+  }
+  return {host_.config().data_dir, std::move(recorded)};
 }
 
 Result<std::vector<FoundMachine>> QemuEngine::list() const {

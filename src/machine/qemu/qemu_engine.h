@@ -45,8 +45,13 @@ class QemuEngine final : public Engine {
 
   // Id of a machine that the engine makes for itself just now; empty: none.
   const std::string& preparing() const { return preparing_id_; }
+  // Snapshots of earlier servers name the disk below them by a path outside the data directory:
+  // from now on by one in `directory`. Goes on after a failure and returns the first. Blocking;
+  // before any of them is loaded.
+  Result<> keep_bases(const std::string& directory) const;
   // Looks at the whole host; blocking.
   Result<Inventory> inventory() const;
+  OwnProcesses own_processes() const;
 
   MachineHost& host() { return host_; }
 

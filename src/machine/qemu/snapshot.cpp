@@ -4,6 +4,7 @@
 
 #include "base/sys.h"
 #include "machine/hash.h"
+#include "machine/kept_base.h"
 #include "machine/qemu/base_holder.h"
 
 namespace firebreak::machine {
@@ -25,6 +26,9 @@ Result<std::shared_ptr<QemuSnapshot>> QemuSnapshot::load(const MachineHost& host
   FB_TRY_ASSIGN(const std::string state, sha256_file(directory + "/state"));
   if (state != record.state_sha256) return refused(directory, "the device state is damaged");
   for (const DiskLayer& disk : record.disks) {
+    if (!sys::exists(disk.path))
+      return refused(directory, "the disk " + disk.path +
+                                    " below it is gone; put it back, or build the image again");
     FB_TRY_ASSIGN(UniqueFd fd, sys::open(disk.path, O_RDONLY));
     FB_TRY_ASSIGN(const std::uint64_t bytes, sys::file_size(fd.get()));
     if (bytes != disk.bytes) return refused(directory, "disk layer " + disk.path + " has changed");
@@ -67,6 +71,23 @@ Result<std::vector<std::string>> snapshot_disks(const std::string& directory) {
   std::vector<std::string> paths;
   for (const DiskLayer& disk : record.disks) paths.push_back(disk.path);
   return paths;
+}
+
+Result<> keep_base_of(const std::string& directory, const std::string& bases) {
+  const std::string file = directory + "/snapshot.json";
+  FB_TRY_ASSIGN(const std::string text, sys::read_file(file));
+  FB_TRY_ASSIGN(SnapshotRecord record, parse_snapshot_record(text));
+  DiskLayer& base = record.disks.front();
+  if (base.format != DiskFormat::raw) return {};
+  FB_TRY_ASSIGN(const std::string kept, keep_base(base.path, bases));
+  if (kept == base.path) return {};
+  base.path = kept;
+  return sys::replace_file(file, to_json_text(record));
+}
+
+void use_base_of(const QemuSnapshot& snapshot, MachineRecord& record) {
+  const DiskLayer& base = snapshot.record().disks.front();
+  if (!record.disks.empty() && base.format == DiskFormat::raw) record.disks.front() = base;
 }
 
 Result<> remove_snapshot(const std::string& directory, Deadline deadline) {

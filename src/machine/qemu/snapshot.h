@@ -40,6 +40,11 @@ Result<> write_snapshot(const MachineHost& host, const std::string& directory,
 
 Result<std::vector<std::string>> snapshot_disks(const std::string& directory);
 
+// Writes a record that names the disk at the bottom by a path in `bases`, if it does not.
+Result<> keep_base_of(const std::string& directory, const std::string& bases);
+// The disk at the bottom may have got another name since the machine's record was written.
+void use_base_of(const QemuSnapshot& snapshot, MachineRecord& record);
+
 // Ends the holder and removes the directory. No clone may be left.
 Result<> remove_snapshot(const std::string& directory, Deadline deadline);
 

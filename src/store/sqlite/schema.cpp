@@ -215,9 +215,22 @@ CREATE TABLE usage_days (
 CREATE INDEX events_by_age ON events (at);
 )sql";
 
-constexpr std::array kMigrations{Migration{"first", kFirst}, Migration{"egress", kEgress},
+// A name belongs to one microVM that lives; those that ended keep theirs until they are forgotten.
+constexpr std::string_view kMicrovmNames = R"sql(
+ALTER TABLE microvms ADD COLUMN name TEXT NOT NULL DEFAULT '';
+ALTER TABLE microvms ADD COLUMN env TEXT NOT NULL DEFAULT '{}';
+CREATE INDEX microvms_by_name ON microvms (tenant, name, started) WHERE name <> '';
+CREATE UNIQUE INDEX microvms_live_names ON microvms (tenant, name)
+  WHERE name <> '' AND state <> 'TERMINATED';
+CREATE INDEX microvms_of_all_by_age ON microvms (started, id);
+)sql";
+
+constexpr std::array kMigrations{Migration{"first", kFirst},
+                                 Migration{"egress", kEgress},
                                  Migration{"access tokens", kAccessTokens},
-                                 Migration{"roles", kRoles}, Migration{"usage days", kUsageDays}};
+                                 Migration{"roles", kRoles},
+                                 Migration{"usage days", kUsageDays},
+                                 Migration{"microVM names", kMicrovmNames}};
 
 constexpr std::string_view kJournal = R"sql(
 CREATE TABLE schema_migrations (

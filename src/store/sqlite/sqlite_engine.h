@@ -77,10 +77,17 @@ class SqliteStore final : public Store {
   Result<> sync() override;
   Result<std::optional<core::Microvm>> find_microvm(const core::TenantId& tenant,
                                                     const core::MicrovmId& id) override;
+  Result<std::optional<core::MicrovmId>> find_microvm_by_name(const core::TenantId& tenant,
+                                                              const std::string& name) override;
+  Result<std::vector<core::MicrovmId>> microvm_ids_beginning(const core::TenantId& tenant,
+                                                             const std::string& prefix) override;
+  Result<std::optional<core::Microvm>> find_any_microvm(const core::MicrovmId& id) override;
   Result<std::optional<core::Microvm>> find_by_endpoint(const core::EndpointId& id) override;
   Result<Page<core::Microvm>> list_microvms(const core::TenantId& tenant,
                                             const MicrovmFilter& filter,
                                             const PageRequest& page) override;
+  Result<Page<core::Microvm>> list_all_microvms(const MicrovmFilter& filter,
+                                                const PageRequest& page) override;
   Result<std::vector<core::Microvm>> live_microvms() override;
   Result<std::vector<core::MicrovmId>> microvm_ids() override;
   Result<core::Microvm> change(const MicrovmChange& change) override;
@@ -100,6 +107,7 @@ class SqliteStore final : public Store {
                                           std::optional<core::MicrovmId> microvm,
                                           std::uint64_t after, std::uint32_t limit) override;
   Result<std::uint64_t> last_event() override;
+  Result<> note(const core::MicrovmId& id, const std::string& what, core::Time at) override;
   Result<std::uint64_t> forget_events(core::Time before) override;
   Result<std::optional<core::Meter>> meter(const core::MicrovmId& id) override;
   Result<> save_meters(const std::vector<UsageRow>& rows) override;
@@ -112,6 +120,11 @@ class SqliteStore final : public Store {
  private:
   // The microVM a client token has made, when it is remembered and was asked for in the same way.
   Result<std::optional<core::Microvm>> made_before(const core::Microvm& asked);
+  // conflict when another one that lives has the name.
+  Result<> check_name(const core::Microvm& microvm);
+  // Unset: of every tenant.
+  Result<Page<core::Microvm>> list_some(const std::optional<core::TenantId>& tenant,
+                                        const MicrovmFilter& filter, const PageRequest& page);
   Result<> save_meter(const UsageRow& row);
   Result<> add_to_day(const core::TenantId& tenant, const UsageDay& more);
   Result<> append_event(const core::Microvm& microvm, core::MicrovmState from, core::Time at,

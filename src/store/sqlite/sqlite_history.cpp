@@ -66,6 +66,23 @@ Result<> SqliteStore::append_event(const core::Microvm& microvm, core::MicrovmSt
   return {};
 }
 
+Result<> SqliteStore::note(const core::MicrovmId& id, const std::string& what, core::Time at) {
+  constexpr core::Seconds kSame{60};
+  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_, Durability::now));
+  FB_TRY_ASSIGN(auto microvm, find_any_microvm(id));
+  if (!microvm) return fail(Code::not_found, "microVM " + id.str() + " does not exist");
+  FB_TRY_ASSIGN(const auto newest,
+                read_one(db_->query("SELECT sequence, at, tenant, microvm, from_state, to_state, "
+                                    "reason FROM events WHERE microvm = ? "
+                                    "ORDER BY sequence DESC LIMIT 1",
+                                    id),
+                         read_event));
+  if (newest && newest->reason == what && newest->from == newest->to && at - newest->at < kSame)
+    return {};
+  FB_TRY(append_event(*microvm, microvm->state, at, what));
+  return transaction.commit();
+}
+
 Result<std::vector<core::Event>> SqliteStore::events(const core::TenantId& tenant,
                                                      std::optional<core::MicrovmId> microvm,
                                                      std::uint64_t after, std::uint32_t limit) {

@@ -56,7 +56,13 @@ Result<core::Microvm> read_microvm(Statement& row) {
   microvm.revision = row.u64();
   microvm.egress = row.text();
   microvm.role = row.text();
+  microvm.name = row.text();
+  FB_TRY_ASSIGN(microvm.env, decode_map(row.text()));
   return microvm;
+}
+
+Result<core::MicrovmId> read_id(Statement& row) {
+  return row.id<core::MicrovmId>();
 }
 
 // The four columns of an idle policy; all NULL without one.
@@ -77,41 +83,59 @@ struct IdleColumns {
 Result<> insert_microvm(Connection& db, const core::Microvm& vm) {
   const IdleColumns idle(vm.idle);
   FB_TRY_ASSIGN(std::string tags, encode_map(vm.tags));
+  FB_TRY_ASSIGN(std::string env, encode_map(vm.env));
   return require_added(
       db.run("INSERT INTO microvms (id, tenant, endpoint, image, image_name, image_version, "
              "memory_mib, state, intent, state_reason, idle_max, idle_suspended, idle_resume, "
              "idle_rule, max_duration, payload, generation, parent, client_token, request_hash, "
              "tags, config, started, state_since, suspended_at, terminated, revision, egress, "
-             "role) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-             "?, ?, ?, ?, ?, ?)",
+             "role, name, env) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+             "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
              vm.id, vm.tenant, vm.endpoint, vm.image, vm.image_name, vm.image_version,
              vm.memory_mib, core::to_string(vm.state), core::to_string(vm.intent), vm.state_reason,
              idle.max, idle.suspended, idle.resume, idle.rule, vm.max_duration, vm.payload,
              vm.generation, vm.parent, vm.client_token, vm.request_hash, tags, vm.config,
              vm.started, vm.state_since, vm.suspended_at, vm.terminated, vm.revision, vm.egress,
-             vm.role),
+             vm.role, vm.name, env),
       "microVM " + vm.id.str());
 }
 
 // What a change can touch.
 Result<> update_microvm(Connection& db, const core::Microvm& vm) {
   const IdleColumns idle(vm.idle);
+  FB_TRY_ASSIGN(std::string env, encode_map(vm.env));
   return require_change(
       db.run("UPDATE microvms SET state = ?, intent = ?, state_reason = ?, idle_max = ?, "
              "idle_suspended = ?, idle_resume = ?, idle_rule = ?, max_duration = ?, payload = ?, "
              "generation = ?, state_since = ?, suspended_at = ?, terminated = ?, revision = ?, "
-             "egress = ? "
+             "egress = ?, name = ?, env = ? "
              "WHERE id = ?",
              core::to_string(vm.state), core::to_string(vm.intent), vm.state_reason, idle.max,
              idle.suspended, idle.resume, idle.rule, vm.max_duration, vm.payload, vm.generation,
-             vm.state_since, vm.suspended_at, vm.terminated, vm.revision, vm.egress, vm.id),
+             vm.state_since, vm.suspended_at, vm.terminated, vm.revision, vm.egress, vm.name, env,
+             vm.id),
       "microVM " + vm.id.str());
 }
 
-std::vector<std::string> scope_of(const core::TenantId& tenant, const MicrovmFilter& filter) {
+// One text for each: a condition that could be either would use no index. For all, ?1 is NULL.
+const std::string& list_text(bool of_one_tenant) {
+  const auto text = [](const std::string& whose) {
+    return "SELECT * FROM microvms WHERE " + whose +
+           " AND (?2 IS NULL OR image = ?2) AND (?3 IS NULL OR image_version = ?3) "
+           "AND (?4 IS NULL OR state = ?4) AND (?5 IS NULL OR EXISTS (SELECT 1 FROM "
+           "json_each(tags) AS tag WHERE tag.key = ?5 AND tag.atom = ?6)) "
+           "AND (started, id) < (?7, ?8) ORDER BY started DESC, id DESC LIMIT ?9";
+  };
+  static const std::string of_tenant = text("tenant = ?1");
+  static const std::string of_all = text("?1 IS NULL");
+  return of_one_tenant ? of_tenant : of_all;
+}
+
+std::vector<std::string> scope_of(const std::optional<core::TenantId>& tenant,
+                                  const MicrovmFilter& filter) {
   auto part = [](bool set, std::string text) { return set ? "=" + text : std::string("*"); };
   return {"microvms",
-          tenant.str(),
+          tenant ? tenant->str() : "*",
           part(filter.image.has_value(), filter.image ? filter.image->str() : ""),
           part(filter.version.has_value(), std::to_string(filter.version.value_or(0))),
           part(filter.state.has_value(),
@@ -154,6 +178,7 @@ Result<Store::Created> SqliteStore::create_microvm(const core::Microvm& microvm,
   if (auto refusal = core::check_launch(limits, use, microvm.memory_mib)) {
     return fail(Code::exhausted, refusal->message());
   }
+  FB_TRY(check_name(microvm));
   Created out{.microvm = microvm, .created = true};
   out.microvm.revision = 1;
   FB_TRY(insert_microvm(*db_, out.microvm));
@@ -174,6 +199,39 @@ Result<std::optional<core::Microvm>> SqliteStore::find_microvm(const core::Tenan
                   read_microvm);
 }
 
+Result<> SqliteStore::check_name(const core::Microvm& microvm) {
+  if (microvm.name.empty()) return {};
+  FB_TRY_ASSIGN(const auto other,
+                read_one(db_->query("SELECT id FROM microvms WHERE tenant = ? AND name = ? "
+                                    "AND name <> '' AND state <> 'TERMINATED' AND id <> ?",
+                                    microvm.tenant, microvm.name, microvm.id),
+                         read_id));
+  if (!other) return {};
+  return fail(Code::conflict, "the microVM " + other->str() + " has the name " + microvm.name +
+                                  "; choose another name, or end that one");
+}
+
+Result<std::optional<core::MicrovmId>> SqliteStore::find_microvm_by_name(
+    const core::TenantId& tenant, const std::string& name) {
+  return read_one(db_->query("SELECT id FROM microvms WHERE tenant = ? AND name = ? AND name <> '' "
+                             "ORDER BY state = 'TERMINATED', started DESC, id LIMIT 1",
+                             tenant, name),
+                  read_id);
+}
+
+Result<std::vector<core::MicrovmId>> SqliteStore::microvm_ids_beginning(
+    const core::TenantId& tenant, const std::string& prefix) {
+  // All that begin so are between it and it with the greatest character after it.
+  return read_all(db_->query("SELECT id FROM microvms WHERE id >= ?1 AND id < ?1 || '~' "
+                             "AND tenant = ?2 ORDER BY id",
+                             prefix, tenant),
+                  read_id);
+}
+
+Result<std::optional<core::Microvm>> SqliteStore::find_any_microvm(const core::MicrovmId& id) {
+  return read_one(db_->query("SELECT * FROM microvms WHERE id = ?", id), read_microvm);
+}
+
 Result<std::optional<core::Microvm>> SqliteStore::find_by_endpoint(const core::EndpointId& id) {
   return read_one(db_->query("SELECT * FROM microvms WHERE endpoint = ?", id), read_microvm);
 }
@@ -181,6 +239,17 @@ Result<std::optional<core::Microvm>> SqliteStore::find_by_endpoint(const core::E
 Result<Page<core::Microvm>> SqliteStore::list_microvms(const core::TenantId& tenant,
                                                        const MicrovmFilter& filter,
                                                        const PageRequest& page) {
+  return list_some(tenant, filter, page);
+}
+
+Result<Page<core::Microvm>> SqliteStore::list_all_microvms(const MicrovmFilter& filter,
+                                                           const PageRequest& page) {
+  return list_some(std::nullopt, filter, page);
+}
+
+Result<Page<core::Microvm>> SqliteStore::list_some(const std::optional<core::TenantId>& tenant,
+                                                   const MicrovmFilter& filter,
+                                                   const PageRequest& page) {
   FB_TRY(check_page_size(page.size));
   const std::vector<std::string> scope = scope_of(tenant, filter);
   FB_TRY_ASSIGN(Position from, read_page_token(scope, page.token));
@@ -190,18 +259,10 @@ Result<Page<core::Microvm>> SqliteStore::list_microvms(const core::TenantId& ten
   std::optional<std::string> tag_value;
   if (filter.tag) std::tie(tag_key, tag_value) = *filter.tag;
   // One row more than asked for tells whether there is a next page.
-  FB_TRY_ASSIGN(auto microvms,
-                read_all(db_->query("SELECT * FROM microvms WHERE tenant = ?1 "
-                                    "AND (?2 IS NULL OR image = ?2) "
-                                    "AND (?3 IS NULL OR image_version = ?3) "
-                                    "AND (?4 IS NULL OR state = ?4) "
-                                    "AND (?5 IS NULL OR EXISTS (SELECT 1 FROM json_each(tags) AS "
-                                    "tag WHERE tag.key = ?5 AND tag.atom = ?6)) "
-                                    "AND (started, id) < (?7, ?8) "
-                                    "ORDER BY started DESC, id DESC LIMIT ?9",
-                                    tenant, filter.image, filter.version, state, tag_key, tag_value,
-                                    from.time, from.id, page.size + 1),
-                         read_microvm));
+  FB_TRY_ASSIGN(auto microvms, read_all(db_->query(list_text(tenant.has_value()), tenant,
+                                                   filter.image, filter.version, state, tag_key,
+                                                   tag_value, from.time, from.id, page.size + 1),
+                                        read_microvm));
   Page<core::Microvm> out{.items = std::move(microvms)};
   if (out.items.size() > page.size) {
     out.items.pop_back();
@@ -242,6 +303,10 @@ Result<core::Microvm> SqliteStore::change(const MicrovmChange& change) {
   if (change.generation) now.generation = *change.generation;
   if (change.egress) now.egress = *change.egress;
   if (change.clear_payload) now.payload.clear();
+  if (change.name) {
+    now.name = *change.name;
+    FB_TRY(check_name(now));
+  }
   ++now.revision;
   FB_TRY(update_microvm(*db_, now));
   if (change.state) FB_TRY(append_event(now, from, change.at, change.reason.value_or("")));
@@ -268,9 +333,7 @@ Result<core::TenantUse> SqliteStore::tenant_use(const core::TenantId& tenant) {
 }
 
 Result<std::vector<core::MicrovmId>> SqliteStore::microvm_ids() {
-  return read_all(
-      db_->query("SELECT id FROM microvms ORDER BY id"),
-      [](Statement& row) -> Result<core::MicrovmId> { return row.id<core::MicrovmId>(); });
+  return read_all(db_->query("SELECT id FROM microvms ORDER BY id"), read_id);
 }
 
 Result<std::uint64_t> SqliteStore::forget_terminated(core::Time before) {

@@ -130,11 +130,13 @@ test('who is not let in keeps no connection', async () => {
   const session = new Session();
   assert.deepEqual(await session.get('nonsense'), [403, 'Request missing authentication']);
   await Promise.all([session.goaway, session.closed]);
-  // Once let in, a mistake does not cost the connection.
+  // Once let in, a mistake does not cost the connection. A second one in a row does.
   const known = await servedAgain();
   assert.deepEqual(await known.get('nonsense'), [403, 'Request missing authentication', undefined]);
   assert.deepEqual(await known.get(token), [200, 'here', undefined]);
-  await known.close();
+  assert.deepEqual(await known.get('nonsense'), [403, 'Request missing authentication', undefined]);
+  assert.deepEqual(await known.get('nonsense'), [403, 'Request missing authentication', 'close']);
+  await known.closed;
 });
 
 test('1024 requests of one microVM wait, the next is told so', async () => {

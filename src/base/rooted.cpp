@@ -1,4 +1,4 @@
-#include "guest/rooted.h"
+#include "base/rooted.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,7 +14,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 
-namespace firebreak::guest {
+namespace firebreak {
 namespace {
 
 // openat2 gives EAGAIN when a rename somewhere on the system made `..` unsafe to decide.
@@ -22,10 +22,6 @@ constexpr int kResolveAttempts = 100;
 constexpr std::size_t kShownPath = 200;
 constexpr std::size_t kRemoveLevels = 32;
 constexpr int kRemovePasses = 4;
-
-std::string temporary_name() {
-  return ".fb-" + sys::random_hex(8);
-}
 
 std::string_view without_trailing_slashes(std::string_view path) {
   while (path.ends_with('/')) path.remove_suffix(1);
@@ -141,6 +137,10 @@ Result<const dirent*> next_entry(DIR* dir) {
   }
 }
 
+std::string temporary_name() {
+  return ".fb-" + sys::random_hex(8);
+}
+
 Result<std::unique_ptr<NewFile>> NewFile::create(int parent) {
   std::string name = temporary_name();
   const int fd =
@@ -243,4 +243,4 @@ Result<> remove_tree(int parent, const std::string& name) {
   return TreeRemover(parent).run(name);
 }
 
-}  // namespace firebreak::guest
+}  // namespace firebreak

@@ -17,7 +17,7 @@
 #include "base/fd.h"
 #include "base/result.h"
 
-namespace firebreak::guest {
+namespace firebreak {
 
 // The directory is "/" for absolute paths and links, and `..` stops there.
 inline constexpr std::uint64_t kInRoot = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
@@ -72,6 +72,9 @@ Result<DirStream> open_dir(int dir, const std::string& path, std::uint64_t resol
 // The next entry but "." and "..", or nullptr at the end.
 Result<const dirent*> next_entry(DIR* dir);
 
+// A name that nobody can foresee.
+std::string temporary_name();
+
 // A file under a temporary name that becomes `name` when it is complete, and vanishes if it never
 // is.
 class NewFile {
@@ -98,4 +101,4 @@ class NewFile {
 // number of descriptors for any depth.
 Result<> remove_tree(int parent, const std::string& name);
 
-}  // namespace firebreak::guest
+}  // namespace firebreak
