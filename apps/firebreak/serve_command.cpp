@@ -132,6 +132,8 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
   option("apt-mirror", config.apt_mirror, "Where apt looks for packages, in builds and guests");
   option("apt-security-mirror", config.apt_security_mirror, "Where it looks for security updates");
   option("pip-index", config.pip_index, "Where pip looks for packages, in builds and guests");
+  option("guest-ca", config.guest_ca,
+         "Certificates that builds and guests trust beside Debian's: host, none or a PEM file");
   option("build-egress", config.build_egress,
          "Egress policy of builds that name none; default: the tenant's default for runs");
   option("build-seconds", config.build_seconds, "The longest time of a build")

@@ -22,6 +22,7 @@
 #include "control/images.h"
 #include "control/key_ring.h"
 #include "control/supervisor.h"
+#include "control/version_config.h"
 #include "egress/host_names.h"
 #include "egress/networks.h"
 #include "ingress/proxy.h"
@@ -153,7 +154,8 @@ class Server {
     supervisor_->roles().set_common(roles);
     FB_TRY_ASSIGN(const BaseDisks disks, base_disks_of(config_, paths));
     images_ = std::make_unique<control::Images>(*services_, supervisor_->pool(), disks.python,
-                                                config_.data_dir + "/builds");
+                                                disks.ca_mark(), config_.data_dir + "/builds");
+    say_what_guests_trust(disks);
     FB_TRY(open_builds(disks, paths));
     FB_TRY_ASSIGN(ingress::TokenKeys keys,
                   ingress::TokenKeys::load(config_.data_dir + "/endpoint.keys", clock_.now()));
@@ -187,6 +189,14 @@ class Server {
                                                  return endpoints_.of(microvm.endpoint);
                                                }}));
     return {};
+  }
+
+  void say_what_guests_trust(const BaseDisks& disks) {
+    if (disks.ca)
+      log_.info("certificates", {{"note", image::describe(*disks.ca)}});
+    else if (config_.guest_ca == "host")
+      log_.warn("certificates", {{"note", std::string("this host has no ") + image::kCaBundle +
+                                              ": guests trust what their images bring"}});
   }
 
   Result<> open_builds(const BaseDisks& disks, const machine::HostPaths& paths) {
@@ -364,7 +374,8 @@ class Server {
     }
   }
 
-  // Made when it is missing, and again when this host cannot load it any more (another QEMU).
+  // Made when it is missing, and again when this host cannot load it any more (another QEMU), or
+  // it trusts other certificates than guests should.
   Task<void> make_python_image() {
     const auto begun = [this] {
       python_begun_ = true;
@@ -375,7 +386,7 @@ class Server {
       const core::ImageId id = known->id;
       auto version =
           co_await db_->run([&id](store::Store& store) { return store.latest_runnable(id); });
-      if (version && *version &&
+      if (version && *version && control::guest_ca_in(**version) == images_->ca() &&
           co_await catalogue_->load((*version)->snapshot, Deadline::in(std::chrono::seconds(60)))) {
         begun();
         co_return;

@@ -10,7 +10,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "control/registry_auth.h"
-#include "image/base_mirrors.h"
+#include "image/base_copy.h"
 
 namespace firebreak::cli {
 namespace {
@@ -93,13 +93,18 @@ Result<std::map<std::string, core::RolePolicy>> read_roles(const std::string& fi
 }
 
 Result<BaseDisks> base_disks_of(const ServerConfig& config, const machine::HostPaths& paths) {
-  const image::Mirrors mirrors{.apt = config.apt_mirror,
-                               .apt_security = config.apt_security_mirror,
-                               .pip = config.pip_index};
-  FB_TRY(image::check_mirrors(mirrors));
-  BaseDisks disks{.copies = config.data_dir + "/bases", .debian = {}, .python = {}};
-  FB_TRY_ASSIGN(disks.debian, image::disk_with_mirrors(paths.debian_disk(), mirrors, disks.copies));
-  FB_TRY_ASSIGN(disks.python, image::disk_with_mirrors(paths.base_disk(), mirrors, disks.copies));
+  image::BaseChanges changes{.mirrors = {.apt = config.apt_mirror,
+                                         .apt_security = config.apt_security_mirror,
+                                         .pip = config.pip_index},
+                             .ca = {}};
+  FB_TRY(image::check_mirrors(changes.mirrors));
+  FB_TRY_ASSIGN(changes.ca, image::read_guest_ca(config.guest_ca));
+  BaseDisks disks{.copies = config.data_dir + "/bases", .debian = {}, .python = {}, .ca = {}};
+  FB_TRY_ASSIGN(disks.debian, image::changed_disk(paths.debian_disk(), changes, disks.copies));
+  FB_TRY_ASSIGN(disks.python, image::changed_disk(paths.base_disk(), changes, disks.copies));
+  if (!changes.ca) return disks;
+  FB_TRY_ASSIGN(changes.ca->bundle, image::bundle_in(disks.debian));
+  disks.ca = std::make_shared<const image::GuestCa>(*std::move(changes.ca));
   return disks;
 }
 
@@ -132,12 +137,14 @@ Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDi
                                          .registries = {.allowed = *std::move(registries),
                                                         .directory = config.data_dir + "/registry",
                                                         .uid = config.uid_first + config.uid_count,
-                                                        .auth_file = config.registry_auth}},
+                                                        .auth_file = config.registry_auth},
+                                         .ca = disks.ca_mark()},
                                .directory = config.data_dir + "/builds",
                                .egress = config.build_egress,
                                .time = std::chrono::seconds(config.build_seconds),
                                .cache_bytes = config.build_cache_mib << 20,
                                .cache_mount_bytes = config.build_cache_mounts_mib << 20,
+                               .ca = disks.ca,
                                .parallel = config.parallel_builds};
 }
 

@@ -8,6 +8,7 @@
 
 #include "control/builds.h"
 #include "core/role.h"
+#include "image/guest_ca.h"
 #include "machine/scratch_engine.h"
 #include "object/remote_objects.h"
 #include "obs/log.h"
@@ -16,11 +17,15 @@
 namespace firebreak::cli {
 
 control::ControlOptions options_of(const ServerConfig& config);
-// The managed bases, or the copies of them that have the mirrors of the configuration.
+// The managed bases, or the copies of them that have the mirrors and the certificates of the
+// configuration.
 struct BaseDisks {
   std::string copies;  // directory
   std::string debian;
   std::string python;
+  std::shared_ptr<const image::GuestCa> ca;  // in both; nullptr: none
+
+  image::CaMark ca_mark() const { return ca ? ca->mark : image::CaMark(); }
 };
 Result<BaseDisks> base_disks_of(const ServerConfig& config, const machine::HostPaths& paths);
 Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDisks& disks,

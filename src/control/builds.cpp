@@ -5,7 +5,7 @@
 
 #include "base/sys.h"
 #include "control/version_config.h"
-#include "image/base_mirrors.h"
+#include "image/base_copy.h"
 #include "image/image_config_json.h"
 #include "wire/crypto.h"
 
@@ -55,9 +55,11 @@ using Environment = std::map<std::string, std::string>;
 
 // What is named later wins.
 Environment environment(const BuildRequest& request, std::uint64_t version,
-                        const image::ImageConfig& config) {
-  Environment env = request.platform_env ? request.platform_env(version) : Environment();
-  for (const auto& [name, value] : config.env) env[name] = value;
+                        const image::BuiltDisk& built) {
+  Environment env = built.ca.sha256.empty() ? Environment() : image::ca_environment();
+  if (request.platform_env)
+    for (const auto& [name, value] : request.platform_env(version)) env[name] = value;
+  for (const auto& [name, value] : built.config.env) env[name] = value;
   for (const auto& [name, value] : request.env) env[name] = value;
   return env;
 }
@@ -171,7 +173,10 @@ PlanOrder Builds::plan_order(const core::TenantId& tenant, const BuildRequest& r
                              BuildRequest::Context context) const {
   return {.tenant = tenant,
           .context = std::move(context),
-          .options = {.args = request.args, .target = request.target, .file_name = request.file},
+          .options = {.args = request.args,
+                      .target = request.target,
+                      .file_name = request.file,
+                      .guest_ca = config_.ca ? config_.ca->mark.sha256 : ""},
           .registry = {}};
 }
 
@@ -305,6 +310,7 @@ image::BuildMachineSpec Builds::machine_spec(const ActivePtr& active) {
 
 net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline) {
   if (active->cancelled) co_return fail(Code::conflict, "the build was cancelled");
+  if (config_.ca) say(*active, image::describe(*config_.ca));
   BuildRequest& request = active->request;
   BuildRequest::Context context = request.context;
   if (!context) {
@@ -330,6 +336,7 @@ net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline
                           .bases = std::move(plan.bases),
                           .scratch = bases_.scratch_disk(),
                           .secrets = std::move(request.secrets),
+                          .ca = config_.ca,
                           .use_cache = !request.no_cache,
                           .cache_mount_bytes = config_.cache_mount_bytes,
                           .mtime_ns = now.count(),
@@ -346,7 +353,7 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
                                                      const image::BuiltDisk& built,
                                                      Deadline deadline) {
   const BuildRequest& request = active->request;
-  const Environment env = environment(request, active->made.version.number, built.config);
+  const Environment env = environment(request, active->made.version.number, built);
   const std::string key = snapshot_key(active->tenant.id, request, built, env);
   FB_CO_TRY(record(*active, built, key));
   if (!request.no_cache) {
@@ -401,6 +408,9 @@ Result<> Builds::record(Active& active, const image::BuiltDisk& built,
   config["image"] = image::to_json(built.config);
   config["steps"] = to_json(built.steps);
   config[kSnapshotKey] = key;
+  const bool in_image = !built.ca.sha256.empty();
+  if (in_image || config_.ca)
+    config[kGuestCa] = guest_ca_json(in_image ? built.ca : config_.ca->mark, in_image);
   version.config = json::serialize(config);
   return {};
 }

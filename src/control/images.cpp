@@ -2,7 +2,9 @@
 
 #include <sys/stat.h>
 
+#include "base/json.h"
 #include "base/sys.h"
+#include "control/version_config.h"
 #include "image/hook_caller.h"
 #include "store/walk.h"
 
@@ -288,12 +290,18 @@ net::Task<Result<core::ImageVersion>> Images::build_from_base(
     core::TenantId tenant, core::TenantLimits limits, BaseImageRequest request,
     std::function<void(std::string_view)> progress, Deadline deadline) {
   FB_CO_TRY_ASSIGN(const core::SizeClass size, core::size_for(request.memory_mib));
-  core::ImageVersion draft{
-      .state = VersionState::in_progress,
-      .memory_mib = request.memory_mib,
-      .hooks = request.hooks,
-      .env = request.env,
-      .config = core::app_config(request.app.has_value(), request.app_is_pid1)};
+  FB_CO_TRY_ASSIGN(json::object config, parse_json_object(core::app_config(request.app.has_value(),
+                                                                           request.app_is_pid1)));
+  std::map<std::string, std::string> env = request.env;
+  if (!ca_.sha256.empty()) {
+    config[kGuestCa] = guest_ca_json(ca_, true);
+    env.merge(image::ca_environment());
+  }
+  core::ImageVersion draft{.state = VersionState::in_progress,
+                           .memory_mib = request.memory_mib,
+                           .hooks = request.hooks,
+                           .env = request.env,
+                           .config = json::serialize(config)};
   FB_CO_TRY_ASSIGN(NewVersion made,
                    co_await begin(tenant, limits, request.name, request.tags, std::move(draft)));
   const std::string name = made.snapshot_name();
@@ -304,7 +312,7 @@ net::Task<Result<core::ImageVersion>> Images::build_from_base(
       .machine_id = machine_id,
       .tenant = {.app_is_pid1 = request.app && request.app_is_pid1,
                  .app = request.app,
-                 .env = request.env},
+                 .env = std::move(env)},
       .hooks = request.hooks,
       .python_context = request.python_context,
       .machine = {.size = {.vcpus = size.peak_vcpus, .memory_mib = size.peak_memory_mib},
