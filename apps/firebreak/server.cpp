@@ -155,7 +155,7 @@ class Server {
     FB_TRY_ASSIGN(const BaseDisks disks, base_disks_of(config_, paths));
     images_ = std::make_unique<control::Images>(*services_, supervisor_->pool(), disks.python,
                                                 disks.ca_mark(), config_.data_dir + "/builds");
-    say_what_guests_trust(disks);
+    FB_TRY(say_what_builds_get(disks));
     FB_TRY(open_builds(disks, paths));
     FB_TRY_ASSIGN(ingress::TokenKeys keys,
                   ingress::TokenKeys::load(config_.data_dir + "/endpoint.keys", clock_.now()));
@@ -191,12 +191,20 @@ class Server {
     return {};
   }
 
-  void say_what_guests_trust(const BaseDisks& disks) {
+  // Names of variables only: a value may hold a password.
+  Result<> say_what_builds_get(const BaseDisks& disks) {
     if (disks.ca)
       log_.info("certificates", {{"note", image::describe(*disks.ca)}});
     else if (config_.guest_ca == "host")
       log_.warn("certificates", {{"note", std::string("this host has no ") + image::kCaBundle +
                                               ": guests trust what their images bring"}});
+    FB_TRY_ASSIGN(const control::BuildEnv env, build_env_of(config_));
+    for (const auto& [name, value] : env.variables)
+      log_.info("variable for builds", {{"name", name}});
+    for (const std::string& name : env.unset)
+      log_.warn("variable for builds",
+                {{"name", name}, {"note", "it is not set for this server: left out"}});
+    return {};
   }
 
   Result<> open_builds(const BaseDisks& disks, const machine::HostPaths& paths) {

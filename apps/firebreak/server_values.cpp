@@ -1,6 +1,7 @@
 #include "server_values.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <thread>
 
@@ -108,6 +109,14 @@ Result<BaseDisks> base_disks_of(const ServerConfig& config, const machine::HostP
   return disks;
 }
 
+Result<control::BuildEnv> build_env_of(const ServerConfig& config) {
+  return control::parse_build_env(
+      config.build_env, [](const std::string& name) -> std::optional<std::string> {
+        const char* value = std::getenv(name.c_str());
+        return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+      });
+}
+
 Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDisks& disks,
                                         const machine::HostPaths& paths) {
   auto aliases = control::default_aliases();
@@ -129,6 +138,7 @@ Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDi
     if (auto good = control::registry_auth_for(*keys, ""); !good)
       return fail(good.error(), "--registry-auth " + config.registry_auth);
   }
+  FB_TRY_ASSIGN(control::BuildEnv run_env, build_env_of(config));
   return control::BuildsConfig{.bases = {.managed = {{control::kDebianBase, disks.debian},
                                                      {control::kPythonBase, disks.python}},
                                          .copies = disks.copies,
@@ -144,6 +154,7 @@ Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDi
                                .time = std::chrono::seconds(config.build_seconds),
                                .cache_bytes = config.build_cache_mib << 20,
                                .cache_mount_bytes = config.build_cache_mounts_mib << 20,
+                               .run_env = std::move(run_env.variables),
                                .ca = disks.ca,
                                .parallel = config.parallel_builds};
 }

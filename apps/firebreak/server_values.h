@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "control/build_env.h"
 #include "control/builds.h"
 #include "core/role.h"
 #include "image/guest_ca.h"
@@ -30,6 +31,8 @@ struct BaseDisks {
 Result<BaseDisks> base_disks_of(const ServerConfig& config, const machine::HostPaths& paths);
 Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDisks& disks,
                                         const machine::HostPaths& paths);
+// With values of the server's own environment.
+Result<control::BuildEnv> build_env_of(const ServerConfig& config);
 // "HOST:PORT" or "[ADDRESS]:PORT" or "HOST"; nothing for an address that stands for all.
 std::string host_of(const std::string& address);
 obs::Level level_of(const std::string& name);

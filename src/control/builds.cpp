@@ -7,6 +7,7 @@
 #include "control/version_config.h"
 #include "image/base_copy.h"
 #include "image/image_config_json.h"
+#include "image/redactor.h"
 #include "wire/crypto.h"
 
 namespace firebreak::control {
@@ -290,6 +291,7 @@ image::BuildMachineSpec Builds::machine_spec(const ActivePtr& active) {
                           .baseline_millicpu = size->baseline_millicpu};
   return {.size = {.vcpus = size->peak_vcpus, .memory_mib = size->peak_memory_mib},
           .network = services_.networks != nullptr && active->egress != core::kNoEgress,
+          .hidden = image::credentials_in(config_.run_env),
           .starting =
               [this, active, use](std::string id) {
                 if (active->machines.insert(id).second) services_.builds += use;
@@ -336,6 +338,7 @@ net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline
                           .bases = std::move(plan.bases),
                           .scratch = bases_.scratch_disk(),
                           .secrets = std::move(request.secrets),
+                          .run_env = config_.run_env,
                           .ca = config_.ca,
                           .use_cache = !request.no_cache,
                           .cache_mount_bytes = config_.cache_mount_bytes,

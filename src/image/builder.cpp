@@ -316,6 +316,7 @@ net::Task<Result<>> Builder::act(BuildMachine& machine, const RunStep& run, cons
   machine::ExecSpec spec{.argv = run.argv, .cwd = run.workdir, .user = run.user};
   std::vector<BuildMachine::StepMount> mounts;
   FB_CO_TRY(co_await trust(machine, run, spec, mounts, deadline));
+  for (const auto& [name, value] : order_.run_env) spec.env[name] = value;
   for (const auto& [name, value] : *run.proxies) spec.env[name] = value;
   for (const auto& [name, value] : *run.env) spec.env[name] = value;
   if (!run.script.empty()) {

@@ -32,6 +32,7 @@ struct BuildOrder {
   std::map<std::string, FoundBase> bases;  // by the name in the Dockerfile
   std::string scratch;                     // an empty disk
   std::map<std::string, std::string> secrets;
+  EnvList run_env;                      // the operator's, for commands: in no image and no key
   std::shared_ptr<const GuestCa> ca;    // nullptr: none
   bool use_cache = true;                // of layers
   std::uint64_t cache_mount_bytes = 0;  // the most that one may keep; 0: none is kept

@@ -1,5 +1,5 @@
-// Certificates of the operator in builds and guests: sites whose CA nobody else knows, beside an
-// internet made of namespaces.
+// Certificates and variables of the operator in builds and guests: sites whose CA nobody else
+// knows, beside an internet made of namespaces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -18,12 +18,16 @@ using ::testing::Not;
 constexpr const char* kFetch =
     "python3 -c 'import urllib.request as u; "
     "print(u.urlopen(\"https://allowed.example/\").read())'";
+constexpr const char* kGiven = "http://me:sekret-word@proxy.example:1";
 constexpr const char* kFetched = "I am 203.0.113.10 as allowed.example";
 
+// The value is compared by its digest: what a Dockerfile says is in logs.
 std::string site_dockerfile() {
   return std::string("FROM firebreak/python:3.11\nRUN ") + kFetch +
          " && git ls-remote https://allowed.example/x 2>&1 | tee /told; "
-         "grep 'is this a git repository' /told\n";
+         "grep 'is this a git repository' /told\n"
+         "RUN env; printf %s \"$FB_GIVEN\" | sha256sum | grep " +
+         wire::sha256_hex(kGiven) + " && test \"$FB_OWN\" = of-the-server\n";
 }
 
 class GuestCaTest : public ::testing::Test {
@@ -33,9 +37,20 @@ class GuestCaTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     server = std::make_unique<ServerProcess>();
-    server->set_options({FakeInternet::dns_option(), "--python-image=0", "--pool-least=0"});
+    config = std::filesystem::temp_directory_path() / ("fb-config-" + sys::random_hex(4));
+    ASSERT_TRUE(sys::replace_file(config,
+                                  std::string("build-env = [\"FB_GIVEN=") + kGiven +
+                                      "\", \"no_proxy=a,b\", \"FB_OWN\", \"FB_NOBODYS\"]\n",
+                                  0600));
+    ::setenv("FB_OWN", "of-the-server", 1);
+    ::setenv("HTTPS_PROXY", "http://not-for-builds.example:1", 1);
+    server->set_options(
+        {FakeInternet::dns_option(), "--python-image=0", "--pool-least=0", "--config", config});
   }
-  static void TearDownTestSuite() { server.reset(); }
+  static void TearDownTestSuite() {
+    server.reset();
+    ::unlink(config.c_str());
+  }
 
   void TearDown() override {
     if (server->running()) server->stop();
@@ -58,6 +73,7 @@ class GuestCaTest : public ::testing::Test {
   }
 
   static inline std::unique_ptr<ServerProcess> server;
+  static inline std::string config;
 };
 
 // First with the certificate, then without: an image keeps what it was built with.
@@ -75,9 +91,21 @@ TEST_F(GuestCaTest, SitesOfAnUnknownCaAreTrustedWhereTheOperatorSaysSo) {
   const json::object version = shown("web:1.0");
   EXPECT_EQ(version.at("guestCa"),
             (json::object{{"sha256", digest}, {"certificates", 1}, {"inImage", true}}));
+
+  // Variables of the operator reach RUN; others of the server, and logs and images, they do not.
+  EXPECT_THAT(made.err, AllOf(HasSubstr("FB_GIVEN=http://***@proxy.example:1\n"),
+                              HasSubstr("no_proxy=a,b\n"), Not(HasSubstr("not-for-builds"))));
+  EXPECT_EQ(version.at("config").at("Env").as_array().size(), 1U) << "more than PATH";
+  EXPECT_THAT(server->log(), AllOf(HasSubstr("FB_GIVEN"), HasSubstr("FB_NOBODYS")));
+  EXPECT_THAT(server->log(), Not(HasSubstr("sekret-word")));
+  for (const char* part : {"builds", "layers", "snapshots"})
+    EXPECT_FALSE(holds(server->data_dir() + "/" + part, "sekret-word")) << part;
+  EXPECT_FALSE(file_holds(server->data_dir() + "/firebreak.db", "sekret-word"));
+  EXPECT_FALSE(file_holds(server->data_dir() + "/firebreak.db-wal", "sekret-word"));
+
   EXPECT_THAT(in_clone("web", std::string(kFetch) + "; env; cat /etc/pip.conf"),
               AllOf(HasSubstr(kFetched), HasSubstr("REQUESTS_CA_BUNDLE=/etc/ssl/certs/"),
-                    HasSubstr("NODE_EXTRA_CA_CERTS=/etc/ssl/certs/"),
+                    HasSubstr("NODE_EXTRA_CA_CERTS=/etc/ssl/certs/"), Not(HasSubstr("FB_")),
                     HasSubstr("cert = /etc/ssl/certs/ca-certificates.crt\n")));
 
   server->stop();
@@ -124,7 +152,7 @@ TEST_F(GuestCaTest, CommandsInAnImageFromElsewhereAreLentThem) {
 }
 
 TEST_F(GuestCaTest, AFileThatIsNoBundleKeepsTheServerFromStarting) {
-  server->set_guest_ca("/etc/hostname");
+  server->set_guest_ca(config);
   EXPECT_FALSE(server->start());
   EXPECT_THAT(server->log(), AllOf(HasSubstr("--guest-ca"), HasSubstr("no certificate")));
 }
