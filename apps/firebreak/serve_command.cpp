@@ -57,9 +57,11 @@ Result<std::vector<std::string>> with_config_file(std::vector<std::string> argum
                        std::ranges::any_of(given, [&name](const std::string& word) {
                          return word == name || word.starts_with(name + "=");
                        });
-      if (!item.parents.empty() || item.inputs.size() != 1)
+      const bool many = item.name == "build-env";
+      if (!item.parents.empty() || (item.inputs.size() != 1 && !many))
         return fail(Code::invalid, file + ": '" + item.fullname() + "' is not an option of serve");
-      if (!set) arguments.push_back(name + "=" + item.inputs.front());
+      if (set) continue;
+      for (const std::string& value : item.inputs) arguments.push_back(name + "=" + value);
     }
   } catch (const CLI::Error& error) {
     return fail(Code::invalid, file + ": " + error.what());
@@ -137,6 +139,12 @@ CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& prog
   option("apt-mirror", config.apt_mirror, "Where apt looks for packages, in builds and guests");
   option("apt-security-mirror", config.apt_security_mirror, "Where it looks for security updates");
   option("pip-index", config.pip_index, "Where pip looks for packages, in builds and guests");
+  option("guest-ca", config.guest_ca,
+         "Certificates that builds and guests trust beside Debian's: host, none or a PEM file");
+  option("build-env", config.build_env,
+         "Variable for the RUN steps of builds, as NAME=VALUE, or NAME for the server's own value; "
+         "may be given again. In the environment variable one a line")
+      ->allow_extra_args(false);
   option("build-egress", config.build_egress,
          "Egress policy of builds that name none; default: the tenant's default for runs");
   option("build-seconds", config.build_seconds, "The longest time of a build")

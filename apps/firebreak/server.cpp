@@ -23,6 +23,7 @@
 #include "control/images.h"
 #include "control/key_ring.h"
 #include "control/supervisor.h"
+#include "control/version_config.h"
 #include "egress/host_names.h"
 #include "egress/networks.h"
 #include "ingress/proxy.h"
@@ -158,7 +159,8 @@ class Server {
     if (auto kept = engine_->keep_bases(disks.directory); !kept)
       log_.warn("a base is not kept", {{"error", kept.error().text()}});
     images_ = std::make_unique<control::Images>(*services_, supervisor_->pool(), disks.python,
-                                                config_.data_dir + "/builds");
+                                                disks.ca_mark(), config_.data_dir + "/builds");
+    FB_TRY(say_what_builds_get(disks));
     FB_TRY(open_builds(disks));
     FB_TRY_ASSIGN(ingress::TokenKeys keys,
                   ingress::TokenKeys::load(config_.data_dir + "/endpoint.keys", clock_.now()));
@@ -191,6 +193,22 @@ class Server {
                                                .endpoint = [this](const core::Microvm& microvm) {
                                                  return endpoints_.of(microvm.endpoint);
                                                }}));
+    return {};
+  }
+
+  // Names of variables only: a value may hold a password.
+  Result<> say_what_builds_get(const BaseDisks& disks) {
+    if (disks.ca)
+      log_.info("certificates", {{"note", image::describe(*disks.ca)}});
+    else if (config_.guest_ca == "host")
+      log_.warn("certificates", {{"note", std::string("this host has no ") + image::kCaBundle +
+                                              ": guests trust what their images bring"}});
+    FB_TRY_ASSIGN(const control::BuildEnv env, build_env_of(config_));
+    for (const auto& [name, value] : env.variables)
+      log_.info("variable for builds", {{"name", name}});
+    for (const std::string& name : env.unset)
+      log_.warn("variable for builds",
+                {{"name", name}, {"note", "it is not set for this server: left out"}});
     return {};
   }
 
@@ -369,7 +387,8 @@ class Server {
     }
   }
 
-  // Made when it is missing, and again when this host cannot load it any more (another QEMU).
+  // Made when it is missing, and again when this host cannot load it any more (another QEMU), or
+  // it trusts other certificates than guests should.
   Task<void> make_python_image() {
     const auto begun = [this] {
       python_begun_ = true;
@@ -380,7 +399,7 @@ class Server {
       const core::ImageId id = known->id;
       auto version =
           co_await db_->run([&id](store::Store& store) { return store.latest_runnable(id); });
-      if (version && *version &&
+      if (version && *version && control::guest_ca_in(**version) == images_->ca() &&
           co_await catalogue_->load((*version)->snapshot, Deadline::in(std::chrono::seconds(60)))) {
         begun();
         co_return;

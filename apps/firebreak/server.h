@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "control/services.h"
@@ -53,6 +54,8 @@ struct ServerConfig {
   std::string apt_mirror;     // addresses, written into the bases; empty: as they are
   std::string apt_security_mirror;
   std::string pip_index;
+  std::string guest_ca = "host";       // or "none", or a PEM file
+  std::vector<std::string> build_env;  // "NAME=VALUE", or "NAME" of the server's own environment
   std::string build_egress;  // policy of builds that name none; empty: the tenant's default
   std::uint32_t build_seconds = 1800;
   std::uint32_t parallel_builds = 2;

@@ -1,6 +1,7 @@
 #include "server_values.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <thread>
 
@@ -10,7 +11,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "control/registry_auth.h"
-#include "image/base_mirrors.h"
+#include "image/base_copy.h"
 #include "machine/kept_base.h"
 
 namespace firebreak::cli {
@@ -94,20 +95,33 @@ Result<std::map<std::string, core::RolePolicy>> read_roles(const std::string& fi
 }
 
 Result<BaseDisks> base_disks_of(const ServerConfig& config, const machine::HostPaths& paths) {
-  const image::Mirrors mirrors{.apt = config.apt_mirror,
-                               .apt_security = config.apt_security_mirror,
-                               .pip = config.pip_index};
-  FB_TRY(image::check_mirrors(mirrors));
+  image::BaseChanges changes{.mirrors = {.apt = config.apt_mirror,
+                                         .apt_security = config.apt_security_mirror,
+                                         .pip = config.pip_index},
+                             .ca = {}};
+  FB_TRY(image::check_mirrors(changes.mirrors));
+  FB_TRY_ASSIGN(changes.ca, image::read_guest_ca(config.guest_ca));
   const std::string directory = config.data_dir + "/bases";
   const auto keep = [&](const std::string& disk) -> Result<std::string> {
-    FB_TRY_ASSIGN(const std::string own, image::disk_with_mirrors(disk, mirrors, directory));
+    FB_TRY_ASSIGN(const std::string own, image::changed_disk(disk, changes, directory));
     return machine::keep_base(own, directory);
   };
-  BaseDisks disks{.directory = directory, .debian = {}, .python = {}, .scratch = {}};
+  BaseDisks disks{.directory = directory, .debian = {}, .python = {}, .scratch = {}, .ca = {}};
   FB_TRY_ASSIGN(disks.debian, keep(paths.debian_disk()));
   FB_TRY_ASSIGN(disks.python, keep(paths.base_disk()));
   FB_TRY_ASSIGN(disks.scratch, machine::keep_base(paths.scratch_disk(), directory));
+  if (!changes.ca) return disks;
+  FB_TRY_ASSIGN(changes.ca->bundle, image::bundle_in(disks.debian));
+  disks.ca = std::make_shared<const image::GuestCa>(*std::move(changes.ca));
   return disks;
+}
+
+Result<control::BuildEnv> build_env_of(const ServerConfig& config) {
+  return control::parse_build_env(
+      config.build_env, [](const std::string& name) -> std::optional<std::string> {
+        const char* value = std::getenv(name.c_str());
+        return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+      });
 }
 
 Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDisks& disks) {
@@ -130,6 +144,7 @@ Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDi
     if (auto good = control::registry_auth_for(*keys, ""); !good)
       return fail(good.error(), "--registry-auth " + config.registry_auth);
   }
+  FB_TRY_ASSIGN(control::BuildEnv run_env, build_env_of(config));
   return control::BuildsConfig{.bases = {.managed = {{control::kDebianBase, disks.debian},
                                                      {control::kPythonBase, disks.python}},
                                          .copies = disks.directory,
@@ -138,12 +153,15 @@ Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDi
                                          .registries = {.allowed = *std::move(registries),
                                                         .directory = config.data_dir + "/registry",
                                                         .uid = config.uid_first + config.uid_count,
-                                                        .auth_file = config.registry_auth}},
+                                                        .auth_file = config.registry_auth},
+                                         .ca = disks.ca_mark()},
                                .directory = config.data_dir + "/builds",
                                .egress = config.build_egress,
                                .time = std::chrono::seconds(config.build_seconds),
                                .cache_bytes = config.build_cache_mib << 20,
                                .cache_mount_bytes = config.build_cache_mounts_mib << 20,
+                               .run_env = std::move(run_env.variables),
+                               .ca = disks.ca,
                                .parallel = config.parallel_builds};
 }
 

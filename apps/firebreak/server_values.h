@@ -6,8 +6,10 @@
 #include <memory>
 #include <string>
 
+#include "control/build_env.h"
 #include "control/builds.h"
 #include "core/role.h"
+#include "image/guest_ca.h"
 #include "machine/scratch_engine.h"
 #include "object/remote_objects.h"
 #include "obs/log.h"
@@ -17,15 +19,20 @@ namespace firebreak::cli {
 
 control::ControlOptions options_of(const ServerConfig& config);
 // The managed bases as the data directory has them: links to those of the guest directory, or
-// copies with the mirrors of the configuration.
+// copies with the mirrors and the certificates of the configuration.
 struct BaseDisks {
   std::string directory;
   std::string debian;
   std::string python;
   std::string scratch;
+  std::shared_ptr<const image::GuestCa> ca;  // in debian and python; nullptr: none
+
+  image::CaMark ca_mark() const { return ca ? ca->mark : image::CaMark(); }
 };
 Result<BaseDisks> base_disks_of(const ServerConfig& config, const machine::HostPaths& paths);
 Result<control::BuildsConfig> builds_of(const ServerConfig& config, const BaseDisks& disks);
+// With values of the server's own environment.
+Result<control::BuildEnv> build_env_of(const ServerConfig& config);
 // "HOST:PORT" or "[ADDRESS]:PORT" or "HOST"; nothing for an address that stands for all.
 std::string host_of(const std::string& address);
 obs::Level level_of(const std::string& name);

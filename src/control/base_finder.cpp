@@ -20,11 +20,11 @@ std::string real_path(const std::string& disk) {
   return ec ? disk : real.string();
 }
 
-image::FoundBase managed(const std::string& disk) {
+image::FoundBase managed(const std::string& disk, const image::CaMark& ca) {
   const std::string id = "base:" + real_path(disk);
   image::ImageConfig config;
   config.env = {{"PATH", kDefaultPath}};
-  return {.image = {.key = id, .config = std::move(config), .layers = {}},
+  return {.image = {.key = id, .config = std::move(config), .ca = ca, .layers = {}},
           .disk = {.base = disk, .layers = {}, .id = id},
           .blobs = {}};
 }
@@ -65,7 +65,7 @@ net::Task<Result<image::FoundBase>> BaseFinder::find(BaseQuery query,
     if (image) co_return *std::move(image);
   }
   if (const auto base = settings_.managed.find(name); base != settings_.managed.end())
-    co_return managed(base->second);
+    co_return managed(base->second, settings_.ca);
   if (registries_.any()) co_return co_await find_registry(std::move(name), query, notes, deadline);
   co_return fail(Code::not_found,
                  "there is no base image " + asked + " here; use one of " +
@@ -194,7 +194,7 @@ net::Task<Result<std::optional<image::FoundBase>>> BaseFinder::find_image(core::
   FB_CO_TRY_ASSIGN(image::ImageConfig config, config_of(*version));
   const std::string id = "snapshot:" + version->snapshot;
   co_return image::FoundBase{
-      .image = {.key = id, .config = std::move(config), .layers = {}},
+      .image = {.key = id, .config = std::move(config), .ca = guest_ca_in(*version), .layers = {}},
       .disk = {.base = disks.front(), .layers = {disks.begin() + 1, disks.end()}, .id = id},
       .blobs = {},
       .snapshot = version->snapshot};

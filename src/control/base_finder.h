@@ -19,6 +19,7 @@ struct BaseSettings {
   std::string scratch_disk;
   std::map<std::string, std::string> aliases;  // "debian:bookworm" -> "firebreak/debian:12"
   RegistrySettings registries;
+  image::CaMark ca = {};  // in the managed ones
 };
 
 // A base that Firebreak comes with, as lists show it.

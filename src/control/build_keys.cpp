@@ -21,10 +21,11 @@ void add_preload(const BuildRequest& request, json::object& parts) {
 }  // namespace
 
 core::Environment environment(const BuildRequest& request, std::uint64_t version,
-                              const image::ImageConfig& config) {
-  core::Environment env =
-      request.platform_env ? request.platform_env(version) : core::Environment();
-  for (const auto& [name, value] : config.env) env[name] = value;
+                              const image::BuiltDisk& built) {
+  core::Environment env = built.ca.sha256.empty() ? core::Environment() : image::ca_environment();
+  if (request.platform_env)
+    for (const auto& [name, value] : request.platform_env(version)) env[name] = value;
+  for (const auto& [name, value] : built.config.env) env[name] = value;
   for (const auto& [name, value] : request.env) env[name] = value;
   return env;
 }

@@ -12,7 +12,7 @@ namespace firebreak::control {
 // Of the application: what the platform sets, then what the image sets, then what the request sets;
 // what is named later wins.
 core::Environment environment(const BuildRequest& request, std::uint64_t version,
-                              const image::ImageConfig& config);
+                              const image::BuiltDisk& built);
 
 // What was asked for, beside the context, the Dockerfile and the bases, which `digest` stands for.
 // Secrets do not count, as for layers; nor does what only concerns the build.

@@ -6,8 +6,9 @@
 #include "base/sys.h"
 #include "control/build_keys.h"
 #include "control/version_config.h"
-#include "image/base_mirrors.h"
+#include "image/base_copy.h"
 #include "image/image_config_json.h"
+#include "image/redactor.h"
 
 namespace firebreak::control {
 namespace {
@@ -145,7 +146,10 @@ PlanOrder Builds::plan_order(const core::TenantId& tenant, const BuildRequest& r
                              BuildRequest::Context context) const {
   return {.tenant = tenant,
           .context = std::move(context),
-          .options = {.args = request.args, .target = request.target, .file_name = request.file},
+          .options = {.args = request.args,
+                      .target = request.target,
+                      .file_name = request.file,
+                      .guest_ca = config_.ca ? config_.ca->mark.sha256 : ""},
           .registry = {}};
 }
 
@@ -168,7 +172,9 @@ net::Task<Result<NewVersion>> Builds::order(core::Tenant tenant, BuildRequest re
     FB_CO_TRY_ASSIGN(const PlannedBuild planned,
                      co_await planner_.plan(std::move(plan), Deadline::in(kOrderTime)));
     if (!planned.digest.empty()) {
-      const std::string key = order_key(request, planned.digest);
+      // What guests trust is part of what is built.
+      const std::string trusted = config_.ca ? config_.ca->mark.sha256 : std::string();
+      const std::string key = order_key(request, planned.digest + trusted);
       FB_CO_TRY_ASSIGN(auto same, co_await same_version(tenant.id, request, key));
       if (same) co_return *std::move(same);
       config[kOrderKey] = key;
@@ -280,6 +286,7 @@ image::BuildMachineSpec Builds::machine_spec(const ActivePtr& active) {
                           .baseline_millicpu = size->baseline_millicpu};
   return {.size = {.vcpus = size->peak_vcpus, .memory_mib = size->peak_memory_mib},
           .network = services_.networks != nullptr && active->egress != core::kNoEgress,
+          .hidden = image::credentials_in(config_.run_env),
           .starting =
               [this, active, use](std::string id) {
                 if (active->machines.insert(id).second) services_.builds += use;
@@ -300,6 +307,7 @@ image::BuildMachineSpec Builds::machine_spec(const ActivePtr& active) {
 
 net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline) {
   if (active->cancelled) co_return fail(Code::conflict, "the build was cancelled");
+  if (config_.ca) say(*active, image::describe(*config_.ca));
   BuildRequest& request = active->request;
   BuildRequest::Context context = request.context;
   if (!context) {
@@ -325,6 +333,8 @@ net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline
                           .bases = std::move(plan.bases),
                           .scratch = bases_.scratch_disk(),
                           .secrets = std::move(request.secrets),
+                          .run_env = config_.run_env,
+                          .ca = config_.ca,
                           .use_cache = !request.no_cache,
                           .cache_mount_bytes = config_.cache_mount_bytes,
                           .mtime_ns = now.count(),
@@ -341,7 +351,7 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
                                                      const image::BuiltDisk& built,
                                                      Deadline deadline) {
   const BuildRequest& request = active->request;
-  const core::Environment env = environment(request, active->made.version.number, built.config);
+  const core::Environment env = environment(request, active->made.version.number, built);
   const std::string key = snapshot_key(active->tenant.id, request, built, env);
   FB_CO_TRY(record(*active, built, key));
   if (!request.no_cache) {
@@ -398,6 +408,9 @@ Result<> Builds::record(Active& active, const image::BuiltDisk& built,
   config["steps"] = to_json(built.steps);
   if (!active.request.preload.empty()) config[kPreload] = core::to_json(active.request.preload);
   config[kSnapshotKey] = key;
+  const bool in_image = !built.ca.sha256.empty();
+  if (in_image || config_.ca)
+    config[kGuestCa] = guest_ca_json(in_image ? built.ca : config_.ca->mark, in_image);
   version.config = json::serialize(config);
   return {};
 }

@@ -54,6 +54,8 @@ struct BuildsConfig {
   std::chrono::seconds time{1800};  // from its turn on
   std::uint64_t cache_bytes = std::uint64_t{20} << 30;       // of layers, per tenant
   std::uint64_t cache_mount_bytes = std::uint64_t{4} << 30;  // per tenant; 0: none are kept
+  image::EnvList run_env = {};                               // for RUN, in no image
+  std::shared_ptr<const image::GuestCa> ca = {};
   std::uint32_t parallel = 2;
   std::uint32_t per_tenant = 5;  // waiting ones and uploads included
 };

@@ -86,7 +86,7 @@ TEST_F(ImageRemoval, OneIsLeftThoughNoneRuns) {
 
 TEST_F(ImageRemoval, AtTheLimitTheOldestGoesIfThatIsWanted) {
   WarmPool pool(*services_, [] { return true; });
-  Images images(*services_, pool, "", dir_ + "/builds");
+  Images images(*services_, pool, "", {}, dir_ + "/builds");
   for (std::uint32_t number : {1U, 2U, 3U}) add(number, VersionState::successful);
   run_one(1);
   const auto begin = [&](bool prune) {
@@ -107,7 +107,7 @@ TEST_F(ImageRemoval, AtTheLimitTheOldestGoesIfThatIsWanted) {
 
 TEST_F(ImageRemoval, NothingGoesIfThatWouldNotBeEnough) {
   WarmPool pool(*services_, [] { return true; });
-  Images images(*services_, pool, "", dir_ + "/builds");
+  Images images(*services_, pool, "", {}, dir_ + "/builds");
   for (std::uint32_t number : {1U, 2U, 3U}) add(number, VersionState::successful);
   run_one(1);
   const auto refused =

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include "base/json.h"
 #include "base/sys.h"
 #include "control/version_config.h"
 #include "image/hook_caller.h"
@@ -329,6 +330,11 @@ net::Task<Result<core::ImageVersion>> Images::build_from_base(
   FB_CO_TRY_ASSIGN(json::object config, parse_json_object(core::app_config(request.app.has_value(),
                                                                            request.app_is_pid1)));
   if (!request.preload.empty()) config[kPreload] = core::to_json(request.preload);
+  std::map<std::string, std::string> env = request.env;
+  if (!ca_.sha256.empty()) {
+    config[kGuestCa] = guest_ca_json(ca_, true);
+    env.merge(image::ca_environment());
+  }
   core::ImageVersion draft{.state = VersionState::in_progress,
                            .memory_mib = request.memory_mib,
                            .hooks = request.hooks,
@@ -344,7 +350,7 @@ net::Task<Result<core::ImageVersion>> Images::build_from_base(
       .machine_id = machine_id,
       .tenant = {.app_is_pid1 = request.app && request.app_is_pid1,
                  .app = request.app,
-                 .env = request.env},
+                 .env = std::move(env)},
       .hooks = request.hooks,
       .python_context = request.python_context,
       .preload = request.preload,

@@ -13,6 +13,7 @@
 #include "control/image_removal.h"
 #include "control/services.h"
 #include "control/warm_pool.h"
+#include "image/guest_ca.h"
 #include "image/image_snapshot.h"
 
 namespace firebreak::control {
@@ -59,10 +60,13 @@ Result<std::vector<core::ImageVersion>> fail_versions_of(store::Store& store,
 class Images {
  public:
   // `logs`: directory of what builds print.
-  Images(Services& services, WarmPool& pool, std::string base_disk, std::string logs)
+  // `ca`: in the base disk.
+  Images(Services& services, WarmPool& pool, std::string base_disk, image::CaMark ca,
+         std::string logs)
       : services_(services),
         pool_(pool),
         base_disk_(std::move(base_disk)),
+        ca_(std::move(ca)),
         log_(services.executor, std::move(logs)) {}
 
   // Builds that an earlier server did not finish become FAILED, with the reason; then sweep().
@@ -100,6 +104,8 @@ class Images {
   // asked once the clone is there.
   net::Task<Result<>> validate(std::string snapshot, core::Hooks hooks, std::string machine_id,
                                std::function<Result<>()> proceed, Deadline deadline);
+  // What the base disk has of --guest-ca.
+  const image::CaMark& ca() const { return ca_; }
   // Machines of builds under way.
   std::set<std::string>& building() { return building_; }
   net::Task<Result<core::Image>> find(core::TenantId tenant, std::string name_or_id);
@@ -128,6 +134,7 @@ class Images {
   Services& services_;
   WarmPool& pool_;
   std::string base_disk_;
+  image::CaMark ca_;
   BuildLog log_;
   std::set<std::string> building_;
   std::multiset<std::string> held_;  // snapshots

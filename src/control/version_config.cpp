@@ -29,6 +29,21 @@ std::string order_key_of(const core::ImageVersion& version) {
   return config ? JsonReader(*config).string_or(kOrderKey, "") : std::string();
 }
 
+json::object guest_ca_json(const image::CaMark& ca, bool in_image) {
+  return {{"sha256", ca.sha256}, {"certificates", ca.certificates}, {"inImage", in_image}};
+}
+
+image::CaMark guest_ca_in(const core::ImageVersion& version) {
+  const auto kept = parse_json_object(version.config.empty() ? "{}" : version.config);
+  if (!kept) return {};
+  const json::value* ca = kept->if_contains(kGuestCa);
+  if (ca == nullptr || !ca->is_object()) return {};
+  JsonReader reader(ca->as_object());
+  if (!reader.boolean_or("inImage", false)) return {};
+  return {.sha256 = reader.string_or("sha256", ""),
+          .certificates = reader.u64_or("certificates", 0)};
+}
+
 Result<std::vector<std::string>> snapshots_made_by(store::Store& store,
                                                    const core::TenantId& tenant,
                                                    const std::string& key) {

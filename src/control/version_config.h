@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "core/model.h"
+#include "image/guest_ca.h"
 #include "image/image_config.h"
 #include "store/store.h"
 
@@ -23,6 +24,13 @@ Result<image::ImageConfig> config_of(const core::ImageVersion& version);
 inline constexpr const char* kPreload = "preload";
 // Of a version that has such modules.
 std::optional<json::object> preload_of(const core::ImageVersion& version);
+
+// The member of a version's config that says which certificates of --guest-ca its build trusted,
+// and whether they are in the image.
+inline constexpr const char* kGuestCa = "guestCa";
+json::object guest_ca_json(const image::CaMark& ca, bool in_image);
+// Those that are in the image; empty: none.
+image::CaMark guest_ca_in(const core::ImageVersion& version);
 
 // The member of a version's config that says what made its snapshot.
 inline constexpr const char* kSnapshotKey = "snapshotKey";

@@ -63,5 +63,17 @@ TEST_F(SnapshotsMadeBy, AreOfTheTenantAndOfExactlyThisKey) {
   EXPECT_THAT(*names, ElementsAre("right"));
 }
 
+TEST(GuestCaOfAVersion, CountsWhenItIsInTheImage) {
+  const image::CaMark mark{.sha256 = "aa", .certificates = 3};
+  core::ImageVersion version;
+  EXPECT_EQ(guest_ca_in(version), image::CaMark());
+  version.config = json::serialize(json::object{{kGuestCa, guest_ca_json(mark, true)}});
+  EXPECT_EQ(guest_ca_in(version), mark);
+  version.config = json::serialize(json::object{{kGuestCa, guest_ca_json(mark, false)}});
+  EXPECT_EQ(guest_ca_in(version), image::CaMark());
+  version.config = "damaged";
+  EXPECT_EQ(guest_ca_in(version), image::CaMark());
+}
+
 }  // namespace
 }  // namespace firebreak::control

@@ -1,8 +1,7 @@
-// Where apt and pip look for packages, written into copies of the bases that Firebreak comes with.
-// Blocks; used while the server starts.
+// Where apt and pip look for packages, as texts of the files that say so. Pure functions; any
+// thread.
 #pragma once
 
-#include <set>
 #include <string>
 
 #include "base/result.h"
@@ -14,6 +13,7 @@ struct Mirrors {
   std::string apt;
   std::string apt_security;
   std::string pip;
+  friend bool operator==(const Mirrors&, const Mirrors&) = default;
 };
 
 // Code::invalid names the option.
@@ -22,10 +22,7 @@ Result<> check_mirrors(const Mirrors& mirrors);
 // The lines of sources.list with other addresses.
 std::string with_mirrors(const std::string& sources, const Mirrors& mirrors);
 
-// The disk itself, or the copy of it in `directory` that has the mirrors, made when it is missing.
-Result<std::string> disk_with_mirrors(const std::string& disk, const Mirrors& mirrors,
-                                      const std::string& directory);
-// Removes copies that are not in `used`.
-Result<> prune_disks(const std::string& directory, const std::set<std::string>& used);
+// /etc/pip.conf: an address or none, and a bundle of certificates or none.
+std::string pip_config(const std::string& index, const std::string& bundle);
 
 }  // namespace firebreak::image

@@ -1,6 +1,7 @@
 #include "image/build_machine.h"
 
 #include "base/text.h"
+#include "image/redactor.h"
 
 namespace firebreak::image {
 namespace {
@@ -54,7 +55,7 @@ net::Task<Result<std::unique_ptr<BuildMachine>>> BuildMachine::start(machine::En
     co_return std::unexpected(booted.error());
   }
   std::unique_ptr<BuildMachine> machine(
-      new BuildMachine(*std::move(booted), std::move(disk), spec.ended));
+      new BuildMachine(*std::move(booted), std::move(disk), spec.hidden, spec.ended));
   if (auto started = co_await spec.started(id); !started) {
     co_await machine->end();
     co_return std::unexpected(started.error());
@@ -125,16 +126,22 @@ net::Task<Result<>> BuildMachine::execute(machine::ExecSpec spec, BuildOutput ou
   FB_CO_TRY_ASSIGN(auto stream, co_await agent().exec_output(*id, 0, deadline));
   std::optional<machine::ExecExit> exit;
   Tail tail;
+  Redactor redactor(hidden_);
+  const auto show = [&](const std::string& text) {
+    if (text.empty()) return;
+    output(text);
+    tail.add(text);
+  };
   for (;;) {
     FB_CO_TRY_ASSIGN(const std::optional<wire::Frame> frame, co_await stream->next(deadline));
     if (!frame) break;
     if (frame->type == wire::FrameType::out || frame->type == wire::FrameType::err) {
-      output(frame->payload);
-      tail.add(frame->payload);
+      show(redactor.feed(frame->payload));
     } else if (frame->type == wire::FrameType::exit) {
       FB_CO_TRY_ASSIGN(exit, machine::parse_exit(frame->payload));
     }
   }
+  show(redactor.finish());
   // A daemon that the command left would go on writing into later layers.
   FB_CO_TRY(co_await agent().data_call("DELETE", "/execs/" + percent_encode(*id, ""), {},
                                        Deadline::in(kCleanDeadline)));

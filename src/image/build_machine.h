@@ -23,6 +23,7 @@ struct BuildMachineSpec {
   machine::Size size;
   machine::HostLimits limits;
   bool network = false;
+  std::vector<std::string> hidden = {};  // in the output of commands
   // For whoever keeps account: before it exists; when it runs, and its network policy may be loaded
   // (an error ends the build); when nothing of it is left.
   std::function<void(std::string id)> starting = [](const std::string&) {};
@@ -75,12 +76,16 @@ class BuildMachine {
 
  private:
   BuildMachine(std::unique_ptr<machine::Machine> machine, DiskChain disk,
-               std::function<net::Task<void>(std::string)> ended)
-      : machine_(std::move(machine)), disk_(std::move(disk)), ended_(std::move(ended)) {}
+               std::vector<std::string> hidden, std::function<net::Task<void>(std::string)> ended)
+      : machine_(std::move(machine)),
+        disk_(std::move(disk)),
+        hidden_(std::move(hidden)),
+        ended_(std::move(ended)) {}
   net::Task<Result<>> execute(machine::ExecSpec spec, BuildOutput output, Deadline deadline);
 
   std::unique_ptr<machine::Machine> machine_;
   DiskChain disk_;
+  std::vector<std::string> hidden_;
   std::function<net::Task<void>(std::string)> ended_;
 };
 

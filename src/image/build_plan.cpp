@@ -64,6 +64,7 @@ class Planner {
   FileSource laid_out(const std::string& name, wire::SourcePosition at);
   Result<> plan_stage(std::size_t index);
   void note_unused_args();
+  void note_other_ca(const std::string& base, const CaMark& ca);
 
   const wire::Dockerfile& file_;
   const BaseImages& bases_;
@@ -254,14 +255,20 @@ Result<> Planner::plan_stage(std::size_t index) {
   const wire::Stage& stage = file_.stages[index];
   ImageConfig config;
   ArgScope args;
+  CaMark ca;
   FileSource base = draft.base;
   if (base.kind == FileSource::Kind::stage) {
     const Draft& below = draft_[base.stage];
     config = plan_.stages[below.planned].config;
     args = below.args;
+    ca = plan_.stages[below.planned].ca;
     base.stage = below.planned;
   } else if (base.kind == FileSource::Kind::image) {
-    if (const BaseImage* image = find_image(base.image)) config = image->config;
+    if (const BaseImage* image = find_image(base.image)) {
+      config = image->config;
+      ca = image->ca;
+      note_other_ca(base.image, ca);
+    }
     base = laid_out(base.image, stage.at);
   }
   config.onbuild.clear();
@@ -272,7 +279,7 @@ Result<> Planner::plan_stage(std::size_t index) {
     if (source.kind == FileSource::Kind::image) source = laid_out(source.image, at);
     return source;
   };
-  StagePlanner planner(scope_, std::move(config), std::move(args), sources);
+  StagePlanner planner(scope_, std::move(config), std::move(args), ca, sources);
   for (const wire::Instruction& trigger : draft.triggers)
     FB_TRY(planner.add(trigger, stage.at, true));
   for (const wire::Instruction& instruction : stage.instructions) {
@@ -287,7 +294,8 @@ Result<> Planner::plan_stage(std::size_t index) {
        .text = stage.text,
        .base = std::move(base),
        .steps = planner.take_steps(),
-       .config = planner.config()});
+       .config = planner.config(),
+       .ca = std::move(ca)});
   return {};
 }
 
@@ -298,6 +306,13 @@ void Planner::note_unused_args() {
       scope_.notes.push_back("the build argument " + name +
                              " is not used: no needed stage has 'ARG " + name + "'");
   }
+}
+
+void Planner::note_other_ca(const std::string& base, const CaMark& ca) {
+  const std::string& present = scope_.options.guest_ca;
+  if (ca.sha256.empty() || present.empty() || present == ca.sha256) return;
+  scope_.notes.push_back(base + " has other certificates in it (sha256 " + ca.sha256 +
+                         "), which stay; RUN trusts the present ones as well");
 }
 
 // A text made of texts, so that no two lists look alike.
@@ -341,6 +356,7 @@ struct Inputs {
       for (const auto& number : {mount.mode, mount.uid, mount.gid})
         key.add(number ? std::uint64_t{*number} + 1 : 0);
     }
+    if (!run.guest_ca.empty()) key.add("guest ca").add(run.guest_ca);
     return key.take();
   }
   std::string operator()(const CopyStep& copy) const {

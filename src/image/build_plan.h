@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "image/guest_ca.h"
 #include "image/image_config.h"
 #include "image/oci_layout.h"
 #include "wire/dockerfile.h"
@@ -21,12 +22,14 @@ struct PlanOptions {
   std::map<std::string, std::string> args;  // --build-arg
   std::string target;                       // a stage's name or number; empty: the last one
   std::string file_name = "Dockerfile";     // for messages
+  std::string guest_ca;                     // sha256 of what commands trust as well; empty: nothing
 };
 
 // An image that FROM or --from names, once somebody has found it.
 struct BaseImage {
   std::string key;  // changes whenever its content does
   ImageConfig config;
+  CaMark ca = {};  // in its disk
   // Of an image that is no disk yet: they go onto an empty one, in a stage of their own.
   std::optional<std::vector<OciLayer>> layers;
 };
@@ -46,6 +49,9 @@ struct RunMount {
   FileSource source;
 };
 struct RunStep {
+  // Whether the image has certificates of ours, or they are there for this command only.
+  enum class Trust { own, in_image, lent };
+
   std::vector<std::string> argv;  // empty if there is a script
   std::string script;             // begins with #!: a file to be run
   std::shared_ptr<const EnvList> env;
@@ -53,6 +59,8 @@ struct RunStep {
   std::string user;
   std::string workdir;
   std::vector<RunMount> mounts;
+  Trust trust = Trust::own;
+  std::string guest_ca;  // PlanOptions
 };
 struct InlineFile {
   std::string name;
@@ -95,6 +103,7 @@ struct PlannedStage {
   FileSource base;  // nothing: scratch
   std::vector<BuildStep> steps;
   ImageConfig config;  // after the last step
+  CaMark ca = {};      // in its disk
 };
 
 struct BuildPlan {

@@ -151,6 +151,46 @@ TEST(BuildPlan, ProxyArgs) {
   EXPECT_THAT(declared.env->back(), Pair("HTTP_PROXY", "p"));
 }
 
+TEST(BuildPlan, CertificatesAreInTheImageOrLent) {
+  using Trust = RunStep::Trust;
+  BaseImages images = bases();
+  images["ours"] = {.key = "b", .config = {}, .ca = {.sha256 = "aa", .certificates = 3}};
+  images["layers"] = {.key = "l", .config = {}, .ca = {}, .layers = std::vector<OciLayer>()};
+  const auto planned = [&](std::string_view text, const std::string& present) {
+    return plan(text, {.guest_ca = present}, images);
+  };
+  const auto trust = [&](std::string_view text, const std::string& present) {
+    return step<RunStep>(planned(text, present)).trust;
+  };
+  EXPECT_EQ(trust("FROM ours\nRUN x", "aa"), Trust::in_image);
+  EXPECT_EQ(trust("FROM ours AS a\nFROM a\nRUN x", "aa"), Trust::in_image);
+  EXPECT_EQ(trust("FROM ours\nRUN x", "bb"), Trust::lent);
+  EXPECT_EQ(trust("FROM layers\nRUN x", "aa"), Trust::lent);
+  EXPECT_EQ(trust("FROM scratch\nRUN x", "aa"), Trust::lent);
+  EXPECT_EQ(trust("FROM ours\nRUN x", ""), Trust::in_image);
+  EXPECT_EQ(trust("FROM layers\nRUN x", ""), Trust::own);
+  const CaMark mark{.sha256 = "aa", .certificates = 3};
+  EXPECT_EQ(planned("FROM ours AS a\nFROM a", "bb")->stages.back().ca, mark);
+  EXPECT_EQ(planned("FROM scratch", "aa")->stages.back().ca, CaMark());
+  EXPECT_THAT(planned("FROM ours\nRUN x", "bb")->notes,
+              ElementsAre(HasSubstr("ours has other certificates in it (sha256 aa)")));
+  EXPECT_THAT(planned("FROM ours\nRUN x", "aa")->notes, IsEmpty());
+}
+
+TEST(BuildPlan, OtherCertificatesMakeOtherLayersOfRunAlone) {
+  const auto inputs = [](const char* instruction, const std::string& present) {
+    const auto result = plan(std::string("FROM debian\n") + instruction, {.guest_ca = present});
+    return step_inputs(result->stages.back().steps.back());
+  };
+  EXPECT_NE(inputs("RUN x", "aa"), inputs("RUN x", "bb"));
+  EXPECT_NE(inputs("RUN x", "aa"), inputs("RUN x", ""));
+  EXPECT_EQ(inputs("RUN x", "aa"), inputs("RUN x", "aa"));
+  for (const char* other : {"COPY a b", "WORKDIR /x"})
+    EXPECT_EQ(inputs(other, "aa"), inputs(other, "bb"));
+  // No variable of the image comes from them.
+  EXPECT_EQ(step<RunStep>(plan("FROM debian\nRUN x", {.guest_ca = "aa"})).env->size(), 2U);
+}
+
 TEST(BuildPlan, Env) {
   EXPECT_THAT(config("FROM scratch").env, ElementsAre(Pair("PATH", HasSubstr("/usr/bin"))));
   EXPECT_THAT(

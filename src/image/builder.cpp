@@ -73,6 +73,7 @@ net::Task<Result<BuiltDisk>> Builder::run_stages(Deadline deadline) {
   co_return BuiltDisk{.disk = done_.back().disk,
                       .key = done_.back().key,
                       .config = order_.plan.stages.back().config,
+                      .ca = order_.plan.stages.back().ca,
                       .steps = std::move(reports_)};
 }
 
@@ -313,9 +314,11 @@ net::Task<Result<>> Builder::copy_from_guest(BuildMachine& machine, const CopySt
 net::Task<Result<>> Builder::act(BuildMachine& machine, const RunStep& run, const StepInput& input,
                                  Deadline deadline) {
   machine::ExecSpec spec{.argv = run.argv, .cwd = run.workdir, .user = run.user};
+  std::vector<BuildMachine::StepMount> mounts;
+  FB_CO_TRY(co_await trust(machine, run, spec, mounts, deadline));
+  for (const auto& [name, value] : order_.run_env) spec.env[name] = value;
   for (const auto& [name, value] : *run.proxies) spec.env[name] = value;
   for (const auto& [name, value] : *run.env) spec.env[name] = value;
-  std::vector<BuildMachine::StepMount> mounts;
   if (!run.script.empty()) {
     // In memory, where nothing of it can stay on the disk.
     constexpr const char* kScript = "/dev/firebreak-step";

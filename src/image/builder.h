@@ -32,6 +32,8 @@ struct BuildOrder {
   std::map<std::string, FoundBase> bases;  // by the name in the Dockerfile
   std::string scratch;                     // an empty disk
   std::map<std::string, std::string> secrets;
+  EnvList run_env;                      // the operator's, for commands: in no image and no key
+  std::shared_ptr<const GuestCa> ca;    // nullptr: none
   bool use_cache = true;                // of layers
   std::uint64_t cache_mount_bytes = 0;  // the most that one may keep; 0: none is kept
   std::int64_t mtime_ns = 0;            // of files from the context
@@ -51,6 +53,7 @@ struct BuiltDisk {
   DiskChain disk;
   std::string key;  // the same whenever the same is built on the same base
   ImageConfig config;
+  CaMark ca;  // in it
   std::vector<StepReport> steps;
 };
 
@@ -117,6 +120,9 @@ class Builder {
                                  bool alone, ModeAndTime as, Deadline deadline);
   net::Task<Result<>> copy_from_guest(BuildMachine& machine, const CopyStep& copy, ModeAndTime as,
                                       Deadline deadline);
+  // Begins the step's environment, and adds to its mounts.
+  net::Task<Result<>> trust(BuildMachine& machine, const RunStep& run, machine::ExecSpec& spec,
+                            std::vector<BuildMachine::StepMount>& mounts, Deadline deadline);
   // Adds what the mount needs to the step's mounts or environment.
   net::Task<Result<>> prepare_mount(BuildMachine& machine, const RunMount& mount,
                                     const CopySelection* selected, std::size_t number,

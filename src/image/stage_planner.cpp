@@ -81,11 +81,12 @@ Result<std::string> PlanScope::expand(std::string_view text, const wire::Variabl
   return value;
 }
 
-StagePlanner::StagePlanner(PlanScope& scope, ImageConfig config, ArgScope args,
+StagePlanner::StagePlanner(PlanScope& scope, ImageConfig config, ArgScope args, CaMark ca,
                            SourceLookup sources)
     : scope_(scope),
       config_(std::move(config)),
       args_(std::move(args)),
+      ca_(std::move(ca)),
       sources_(std::move(sources)),
       ports_(config_.exposed_ports.begin(), config_.exposed_ports.end()),
       volumes_(config_.volumes.begin(), config_.volumes.end()) {
@@ -170,6 +171,12 @@ std::shared_ptr<const EnvList> StagePlanner::proxies() const {
   return std::make_shared<const EnvList>(std::move(env));
 }
 
+RunStep::Trust StagePlanner::trust() const {
+  const std::string& present = scope_.options.guest_ca;
+  if (!present.empty() && present != ca_.sha256) return RunStep::Trust::lent;
+  return ca_.sha256.empty() ? RunStep::Trust::own : RunStep::Trust::in_image;
+}
+
 Result<std::vector<std::string>> StagePlanner::with_shell(const wire::CommandLine& command) const {
   std::vector<std::string> argv;
   if (!command.exec) argv = config_.shell.empty() ? kDefaultShell : config_.shell;
@@ -235,8 +242,12 @@ Result<StagePlanner::Action> StagePlanner::act(const wire::LabelInstruction& lab
 // steps that change the disk
 
 Result<StagePlanner::Action> StagePlanner::act(const wire::RunInstruction& run) {
-  RunStep step{
-      .env = environment(), .proxies = proxies(), .user = config_.user, .workdir = absolute(".")};
+  RunStep step{.env = environment(),
+               .proxies = proxies(),
+               .user = config_.user,
+               .workdir = absolute("."),
+               .trust = trust(),
+               .guest_ca = scope_.options.guest_ca};
   for (const std::string& options : run.mounts) {
     FB_TRY_ASSIGN(RunMount planned, mount(options));
     step.mounts.push_back(std::move(planned));

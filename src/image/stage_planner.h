@@ -36,7 +36,8 @@ class StagePlanner {
   using SourceLookup = std::function<Result<FileSource>(const std::string& name)>;
 
   // Begins with what the base has. `scope` outlives it.
-  StagePlanner(PlanScope& scope, ImageConfig config, ArgScope args, SourceLookup sources);
+  StagePlanner(PlanScope& scope, ImageConfig config, ArgScope args, CaMark ca,
+               SourceLookup sources);
 
   Result<> add(const wire::Instruction& instruction, wire::SourcePosition at, bool trigger);
 
@@ -75,6 +76,7 @@ class StagePlanner {
   Result<> expose(const std::string& word);
   std::shared_ptr<const EnvList> environment();
   std::shared_ptr<const EnvList> proxies() const;
+  RunStep::Trust trust() const;
   Result<std::vector<std::string>> with_shell(const wire::CommandLine& command) const;
   std::string absolute(std::string_view path) const;
   Result<RunMount> mount(const std::string& options);
@@ -83,6 +85,7 @@ class StagePlanner {
   PlanScope& scope_;
   ImageConfig config_;
   ArgScope args_;
+  CaMark ca_;  // in the base's disk
   SourceLookup sources_;
   bool cmd_set_ = false;  // in this stage
   // Indexes into the configuration, and its size: a hostile Dockerfile has many of everything.

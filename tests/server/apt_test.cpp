@@ -1,12 +1,15 @@
 // Packages from the Debian mirror that this host itself uses, installed in a real guest under a
-// policy that names the mirror and nothing else. Needs that mirror to be reachable from the host.
+// policy that names the mirror and nothing else; and one from PyPI, in a build. Needs that mirror
+// to be reachable from the host; the other is skipped where PyPI is not.
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "server/build_fixture.h"
 #include "server/server_process.h"
 
 namespace firebreak::testing_support {
@@ -46,6 +49,7 @@ class Apt : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     server = std::make_unique<ServerProcess>();
+    server->set_guest_ca("host");
     ASSERT_TRUE(server->start()) << server->log();
     ASSERT_TRUE(server->wait_python()) << server->log();
   }
@@ -105,6 +109,25 @@ TEST_F(Apt, InstallsAPackageFromTheMirrorAndReachesNothingElse) {
   EXPECT_THAT(log,
               HasSubstr(R"("verdict":"deny","rule":"policy:unmatched","name":"packages.example")"));
   server->call("DELETE", "/v1/microvms/" + id);
+}
+
+// As in the first Dockerfile that anybody tries, also behind a proxy that looks into TLS.
+TEST_F(Apt, ABuildInstallsAPackageFromPyPi) {
+  for (const char* name : {"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"}) {
+    if (std::getenv(name) != nullptr)
+      GTEST_SKIP() << "this host asks a proxy for PyPI (" << name
+                   << "), which guests need not reach";
+  }
+  const std::string answer =
+      host("curl -sS -m 30 -o /dev/null -w '%{http_code}' https://pypi.org/simple/six/ 2>&1");
+  if (answer != "200") GTEST_SKIP() << "this host does not reach PyPI: " << answer;
+  const Context context(
+      "FROM python:3.11-slim\n"
+      "RUN pip install --break-system-packages --no-compile --disable-pip-version-check six\n");
+  const auto made = server->cli({"image", "build", "six", context.path()});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_THAT(made.err, testing::AllOf(HasSubstr("guests trust the host's certificates: "),
+                                       HasSubstr("Successfully installed six")));
 }
 
 }  // namespace

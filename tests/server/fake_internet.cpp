@@ -111,6 +111,7 @@ FakeInternet::~FakeInternet() {
     ::waitpid(pid_, nullptr, 0);
   }
   ::unlink(log_.c_str());
+  ::unlink(ca_file().c_str());
 }
 
 std::vector<std::string> FakeInternet::arrived() const {

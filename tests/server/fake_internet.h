@@ -27,6 +27,9 @@ class FakeInternet {
   // A server that listens here is found in this internet under the other address.
   static constexpr std::string_view kRelayed = "198.51.100.2:9000";
   static constexpr std::string_view kRelayUrl = "http://203.0.113.40:9000";
+  // Certificate of the CA that its sites' certificates are by; for allowed.example and
+  // 203.0.113.10.
+  std::string ca_file() const { return log_ + ".ca"; }
   // What arrived there, one line each ("tcp 203.0.113.10 80 from ...", "dns name 1"); and the first
   // packet of each kind ("seen 17 203.0.113.10 4000 from 198.51.100.2": protocol, to,
   // port or type of ICMP).

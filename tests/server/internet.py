@@ -1,5 +1,6 @@
 """A small internet for tests: runs in a network namespace that has all its addresses. Every address
-answers HTTP on ports 53, 80, 443, 853 and 8080 with its own address (on 443 also over TLS, under any name),
+answers HTTP on ports 53, 80, 443, 853 and 8080 with its own address (on 443 also over TLS, under any name, with a certificate
+for allowed.example and 203.0.113.10 by a CA of its own, whose certificate is written to LOGFILE.ca),
 echoes UDP on 7, 443 and 4000, and one resolver answers DNS; port 8082 speaks HTTP/2 without TLS (nghttpd). 203.0.113.40 port 9000 leads to the host's port 9000. What arrived is
 written to a file, one line each.
 
@@ -122,11 +123,19 @@ class Web(socketserver.BaseRequestHandler):
 
 
 def tls_context():
-    """A certificate of its own. Clients begin with a key of another curve, so each is asked twice."""
+    """A certificate by a CA that nobody knows. Clients begin with a key of another curve, so each is asked twice."""
     with tempfile.TemporaryDirectory() as at:
-        made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"]
-        made += ["-subj", "/CN=internet", "-keyout", at + "/key", "-out", at + "/certificate"]
-        subprocess.run(made, check=True, capture_output=True)
+        new = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "9"]
+        ca = ["-subj", "/CN=CA of the internet", "-keyout", at + "/ca-key", "-out", sys.argv[1] + ".ca"]
+        subprocess.run(new + ca, check=True, capture_output=True)
+        made = ["-subj", "/CN=internet", "-keyout", at + "/key", "-out", at + "/request"]
+        request = [word for word in new if word != "-x509"]
+        subprocess.run(request + made, check=True, capture_output=True)
+        with open(at + "/extensions", "w") as names:
+            names.write("subjectAltName=DNS:allowed.example,IP:203.0.113.10")
+        by_ca = ["openssl", "x509", "-req", "-in", at + "/request", "-CA", sys.argv[1] + ".ca", "-CAkey", at + "/ca-key"]
+        by_ca += ["-days", "9", "-set_serial", "1", "-extfile", at + "/extensions", "-out", at + "/certificate"]
+        subprocess.run(by_ca, check=True, capture_output=True)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(at + "/certificate", at + "/key")
     context.set_ecdh_curve("prime256v1")

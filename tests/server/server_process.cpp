@@ -125,7 +125,7 @@ bool ServerProcess::start() {
       program(),  "serve",        "--data-dir",  data_dir_,           "--listen",
       listen_,    "--guest-dir",  guest,         "--endpoint-listen", "127.0.0.1:0",
       "--cgroup", *cgroup_,       "--uid-first", std::to_string(uid), "--uid-count",
-      "256",      "--log-format", log_format_};
+      "256",      "--log-format", log_format_,   "--guest-ca",        guest_ca_};
   words.insert(words.end(), options_.begin(), options_.end());
   auto pipe = sys::pipe();
   auto log = sys::open(data_dir_ + "/server.log", O_WRONLY | O_CREAT | O_APPEND, 0600);

@@ -35,6 +35,9 @@ class ServerProcess {
 
   // More options for the next start, as "--pool-most=0".
   void set_options(std::vector<std::string> options) { options_ = std::move(options); }
+  // Of the next start. "none" unless it is said: what this machine trusts is no matter of a test,
+  // and bases need not be copied.
+  void set_guest_ca(std::string choice) { guest_ca_ = std::move(choice); }
   // "json", or "text".
   void set_log_format(std::string format) { log_format_ = std::move(format); }
   // The same parent of cgroups and the same uids as the other, as two servers with the default
@@ -117,6 +120,7 @@ class ServerProcess {
   std::string listen_ = "127.0.0.1:0";
   std::string guest_dir_;
   std::string log_format_ = "json";
+  std::string guest_ca_ = "none";
   std::vector<std::string> options_;
   std::string fault_;
   std::string pause_;

@@ -186,7 +186,8 @@ json::object to_json(const Found& found, const control::SnapshotBytes& occupied)
   if (!found.build.id.empty()) out["build"] = found.build.id.str();
   if (found.build.finished) out["finishedAt"] = core::to_unix_ms(*found.build.finished);
   if (auto config = parse_json_object(version.config.empty() ? "{}" : version.config)) {
-    for (const auto& [from, to] : {std::pair("image", "config"), std::pair("steps", "steps")})
+    for (const auto& [from, to] : {std::pair("image", "config"), std::pair("steps", "steps"),
+                                   std::pair(control::kGuestCa, "guestCa")})
       if (const json::value* value = config->if_contains(from)) out[to] = *value;
   }
   return out;

@@ -48,7 +48,7 @@ class Firebreak:
             self.server = subprocess.Popen(
                 [self.program, "serve", "--data-dir", str(self.directory), "--listen", "127.0.0.1:0", "--endpoint-listen", "127.0.0.1:0",
                  "--guest-dir", guest, "--cgroup", f"fb-build-{os.getpid()}", "--uid-first", "1900000", "--uid-count", "256",
-                 "--networks", "0", "--python-image", "0", "--pool-least", "0", "--pool-most", "0"],
+                 "--networks", "0", "--guest-ca", "none", "--python-image", "0", "--pool-least", "0", "--pool-most", "0"],
                 env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
         line = self.server.stdout.readline().decode()
         if "listening on" not in line:
