@@ -1,5 +1,5 @@
 // usage, events, tenant, key, quota.
-#include <CLI/CLI.hpp>
+#include <memory>
 
 #include "base/text.h"
 #include "commands.h"
@@ -7,17 +7,14 @@
 namespace firebreak::cli {
 namespace {
 
-using Body = std::function<net::Task<Result<>>(Client&, int&)>;
-
-void add_call(CLI::App* command, Common& common, std::vector<Command>& commands, Body body) {
-  commands.push_back(
-      {command, [&common, body = std::move(body)] { return with_client(common, body); }});
-}
-
-void add_usage(CLI::App& app, Common& common, std::vector<Command>& commands) {
-  CLI::App* usage = app.add_subcommand("usage", "What your microVMs used");
-  usage->add_flag("--json", common.json, "Print JSON");
-  add_call(usage, common, commands, [&common](Client& client, int&) -> net::Task<Result<>> {
+void add_usage(Command& root, Common& common) {
+  Command& usage = root.add("usage", "Print what your microVMs used").group(kAdminGroup);
+  usage.about(
+      "CPU, memory and network of each microVM; of those that ended long ago the sum of each day.");
+  add_json_flag(usage, common);
+  usage.example("firebreak usage", "a table, the total last");
+  usage.example("firebreak usage --json | jq .total", "the sum for programs");
+  run_with_client(usage, common, [&common](Client& client, int&) -> net::Task<Result<>> {
     FB_CO_TRY_ASSIGN(const json::object answer, co_await client.call("GET", "/v1/usage"));
     if (common.json) {
       print_json(answer);
@@ -43,9 +40,12 @@ void add_usage(CLI::App& app, Common& common, std::vector<Command>& commands) {
   });
 }
 
-void add_events(CLI::App& app, Common& common, std::vector<Command>& commands) {
-  CLI::App* events = app.add_subcommand("events", "State changes as they happen, as JSON lines");
-  add_call(events, common, commands, [](Client& client, int&) -> net::Task<Result<>> {
+void add_events(Command& root, Common& common) {
+  Command& events = root.add("events", "Print state changes as they happen, as JSON lines");
+  events.group(kAdminGroup).about("From now on, one JSON object a line, until Ctrl-C.");
+  events.example("firebreak events", "");
+  events.example("firebreak events | jq -r '.microvm + \" \" + .to'", "who went where");
+  run_with_client(events, common, [](Client& client, int&) -> net::Task<Result<>> {
     FB_CO_TRY_ASSIGN(auto stream, co_await client.start("GET", "/v1/events", false));
     FB_CO_TRY(co_await Client::check(*stream));
     std::string held;
@@ -61,12 +61,16 @@ void add_events(CLI::App& app, Common& common, std::vector<Command>& commands) {
   });
 }
 
-void add_tenant(CLI::App& app, Common& common, std::vector<Command>& commands) {
-  CLI::App* tenant = app.add_subcommand("tenant", "Tenants (needs an administrator's key)");
-  tenant->require_subcommand(1);
-  CLI::App* ls = tenant->add_subcommand("ls", "List tenants");
-  ls->add_flag("--json", common.json, "Print JSON");
-  add_call(ls, common, commands, [&common](Client& client, int&) -> net::Task<Result<>> {
+void add_tenant(Command& root, Common& common) {
+  Command& tenant = root.add("tenant", "Manage tenants (needs an administrator's key)");
+  tenant.group(kAdminGroup);
+  tenant.example("firebreak tenant add research", "its first key is printed once");
+  tenant.example("firebreak tenant ls", "");
+  Command& ls = tenant.add("ls", "List tenants").also({"list"});
+  add_json_flag(ls, common);
+  ls.example("firebreak tenant ls", "a table");
+  ls.example("firebreak tenant ls --json", "the same for programs");
+  run_with_client(ls, common, [&common](Client& client, int&) -> net::Task<Result<>> {
     FB_CO_TRY_ASSIGN(const json::object answer, co_await client.call("GET", "/v1/tenants"));
     if (common.json) {
       print_json(answer.at("items"));
@@ -80,18 +84,23 @@ void add_tenant(CLI::App& app, Common& common, std::vector<Command>& commands) {
     co_return Result<>();
   });
   auto name = std::make_shared<std::string>();
-  CLI::App* add =
-      tenant->add_subcommand("add", "Make a tenant; prints it with its first key, as JSON");
-  add->add_option("NAME", *name)->required();
-  add_call(add, common, commands, [name](Client& client, int&) -> net::Task<Result<>> {
+  Command& add = tenant.add("add", "Make a tenant; prints it with its first key, as JSON");
+  add.also({"create"});
+  add.word("NAME", *name, "What people call it").required();
+  add.example("firebreak tenant add research", "");
+  add.example("firebreak tenant add research | jq -r .key.apiKey", "the key alone");
+  run_with_client(add, common, [name](Client& client, int&) -> net::Task<Result<>> {
     FB_CO_TRY_ASSIGN(const json::object made,
                      co_await client.call("POST", "/v1/tenants", json::object{{"name", *name}}));
     print_json(made);
     co_return Result<>();
   });
-  CLI::App* rm = tenant->add_subcommand("rm", "Remove a tenant that has no live microVMs");
-  rm->add_option("ACCOUNT", *name)->required();
-  add_call(rm, common, commands, [name](Client& client, int&) -> net::Task<Result<>> {
+  Command& rm = tenant.add("rm", "Remove a tenant that has no live microVMs");
+  rm.also({"delete", "remove"});
+  rm.word("ACCOUNT", *name, "Its account id ('firebreak tenant ls')").required();
+  rm.example("firebreak tenant rm 123456789012", "");
+  rm.example("firebreak tenant ls", "shows the account ids");
+  run_with_client(rm, common, [name](Client& client, int&) -> net::Task<Result<>> {
     FB_CO_TRY(co_await client.call("DELETE", "/v1/tenants/" + percent_encode(*name, "")));
     co_return Result<>();
   });
@@ -104,36 +113,48 @@ std::string keys_path(const std::string& key, const std::string& tenant) {
   return path;
 }
 
-void add_key(CLI::App& app, Common& common, std::vector<Command>& commands) {
-  CLI::App* key = app.add_subcommand("key", "Keys of your tenant");
-  key->require_subcommand(1);
-  auto tenant = std::make_shared<std::string>();
-  const char* of_other = "Account of another tenant (needs an administrator's key)";
-  CLI::App* ls = key->add_subcommand("ls", "List keys");
-  ls->add_option("--tenant", *tenant, of_other);
-  ls->add_flag("--json", common.json, "Print JSON");
-  add_call(ls, common, commands, [&common, tenant](Client& client, int&) -> net::Task<Result<>> {
-    FB_CO_TRY_ASSIGN(const json::object answer,
-                     co_await client.call("GET", keys_path("", *tenant)));
-    if (common.json) {
-      print_json(answer.at("items"));
-      co_return Result<>();
-    }
-    TextTable table({"ACCESS KEY", "NAME", "ADMIN", "CREATED", "REVOKED"});
-    for (const json::value& item : answer.at("items").as_array()) {
-      const json::object& entry = item.as_object();
-      table.add({text_of(entry, "accessKeyId"), text_of(entry, "name"), text_of(entry, "admin"),
-                 age_of(entry, "createdAt"), age_of(entry, "revokedAt")});
-    }
-    table.print();
+net::Task<Result<>> list_keys(Client& client, const std::string& tenant, bool as_json) {
+  FB_CO_TRY_ASSIGN(const json::object answer, co_await client.call("GET", keys_path("", tenant)));
+  if (as_json) {
+    print_json(answer.at("items"));
     co_return Result<>();
+  }
+  TextTable table({"ACCESS KEY", "NAME", "ADMIN", "CREATED", "REVOKED"});
+  for (const json::value& item : answer.at("items").as_array()) {
+    const json::object& entry = item.as_object();
+    table.add({text_of(entry, "accessKeyId"), text_of(entry, "name"), text_of(entry, "admin"),
+               age_of(entry, "createdAt"), age_of(entry, "revokedAt")});
+  }
+  table.print();
+  co_return Result<>();
+}
+
+void add_key(Command& root, Common& common) {
+  Command& key = root.add("key", "Manage keys of your tenant").group(kAdminGroup);
+  key.example("firebreak key add laptop", "prints the secrets once");
+  key.example("firebreak key ls", "");
+  auto tenant = std::make_shared<std::string>();
+  const auto of_other = [tenant](Command& command) {
+    command.option("--tenant", *tenant, "ACCOUNT",
+                   "Of another tenant (needs an administrator's key)");
+  };
+  Command& ls = key.add("ls", "List keys").also({"list"});
+  of_other(ls);
+  add_json_flag(ls, common);
+  ls.example("firebreak key ls", "your own tenant's");
+  ls.example("firebreak key ls --tenant 123456789012", "another's");
+  run_with_client(ls, common, [&common, tenant](Client& client, int&) {
+    return list_keys(client, *tenant, common.json);
   });
   auto name = std::make_shared<std::string>();
   auto admin = std::make_shared<bool>(false);
-  CLI::App* add = key->add_subcommand("add", "Make a key; prints its secrets once, as JSON");
-  add->add_option("NAME", *name);
-  add->add_flag("--admin", *admin, "It may manage tenants and limits");
-  add->add_option("--tenant", *tenant, of_other);
+  Command& add = key.add("add", "Make a key; prints its secrets once, as JSON");
+  add.also({"create"});
+  add.word("NAME", *name, "What people call it");
+  add.flag("--admin", *admin, "It may manage tenants and limits");
+  of_other(add);
+  add.example("firebreak key add laptop", "");
+  add.example("firebreak key add laptop | jq -r .apiKey", "for 'firebreak login'");
   const auto make = [name, admin, tenant](Client& client, int&) -> net::Task<Result<>> {
     json::object body{{"name", *name}, {"admin", *admin}};
     if (!tenant->empty()) body["tenant"] = *tenant;
@@ -141,45 +162,64 @@ void add_key(CLI::App& app, Common& common, std::vector<Command>& commands) {
     print_json(made);
     co_return Result<>();
   };
-  add_call(add, common, commands, make);
-  CLI::App* rm = key->add_subcommand("rm", "Revoke a key, at once");
-  rm->add_option("KEY", *name)->required();
-  rm->add_option("--tenant", *tenant, of_other);
-  add_call(rm, common, commands, [name, tenant](Client& client, int&) -> net::Task<Result<>> {
+  run_with_client(add, common, make);
+  Command& rm = key.add("rm", "Revoke a key, at once").also({"delete", "remove", "revoke"});
+  rm.word("KEY", *name, "Its access key id ('firebreak key ls')").required();
+  of_other(rm);
+  rm.example("firebreak key rm AKIA0123456789ABCDEF", "");
+  rm.example("firebreak key ls", "shows the access key ids");
+  run_with_client(rm, common, [name, tenant](Client& client, int&) -> net::Task<Result<>> {
     FB_CO_TRY(co_await client.call("DELETE", keys_path(*name, *tenant)));
     co_return Result<>();
   });
 }
 
-void add_quota(CLI::App& app, Common& common, std::vector<Command>& commands) {
-  CLI::App* quota = app.add_subcommand("quota", "Limits of a tenant");
-  quota->require_subcommand(1);
-  CLI::App* show = quota->add_subcommand("show", "Your own limits, as JSON");
-  add_call(show, common, commands, [](Client& client, int&) -> net::Task<Result<>> {
+struct QuotaOptions {
+  std::string tenant;
+  std::vector<std::string> limits;
+};
+
+Result<json::object> quota_body(const QuotaOptions& options) {
+  json::object body;
+  for (const std::string& entry : options.limits) {
+    const auto at = entry.find('=');
+    const auto value = parse_u64(std::string_view(entry).substr(at + 1));
+    if (!value)
+      return fail(Code::invalid, "'" + entry + "' is not LIMIT=NUMBER; write microvms=10");
+    body[entry.substr(0, at)] = *value;
+  }
+  return body;
+}
+
+void add_quota(Command& root, Common& common) {
+  Command& quota = root.add("quota", "Show and set limits of tenants").group(kAdminGroup);
+  quota.example("firebreak quota show", "your own");
+  quota.example("firebreak quota set 123456789012 microvms=10", "administrators only");
+  Command& show = quota.add("show", "Print your own limits, as JSON");
+  show.example("firebreak quota show", "");
+  show.example("firebreak quota show | jq .microvms", "one of them");
+  run_with_client(show, common, [](Client& client, int&) -> net::Task<Result<>> {
     FB_CO_TRY_ASSIGN(const json::object answer, co_await client.call("GET", "/v1/tenant"));
     print_json(answer.at("limits"));
     co_return Result<>();
   });
-  struct Options {
-    std::string tenant;
-    std::vector<std::string> limits;
-  };
-  auto options = std::make_shared<Options>();
-  CLI::App* set = quota->add_subcommand(
-      "set", "Set limits of a tenant: quota set ACCOUNT microvms=10 memoryMib=4096");
-  set->add_option("ACCOUNT", options->tenant)->required();
-  set->add_option("LIMIT=N", options->limits,
-                  "microvms, memoryMib, images, versionsPerImage, launchesPerSecond")
-      ->required();
-  add_call(set, common, commands, [options](Client& client, int&) -> net::Task<Result<>> {
-    json::object body;
-    for (const std::string& entry : options->limits) {
-      const auto at = entry.find('=');
-      const auto value =
-          parse_u64(at == std::string::npos ? "" : std::string_view(entry).substr(at + 1));
-      if (!value) co_return fail(Code::invalid, "'" + entry + "' is not LIMIT=NUMBER");
-      body[entry.substr(0, at)] = *value;
-    }
+  auto options = std::make_shared<QuotaOptions>();
+  Command& set = quota.add("set", "Set limits of a tenant (needs an administrator's key)");
+  set.about("Limits that are not named stay as they are.");
+  set.word("ACCOUNT", options->tenant, "The tenant's account id ('firebreak tenant ls')")
+      .required();
+  set.word("LIMIT=N", options->limits,
+           "microvms, memoryMib, images, versionsPerImage, launchesPerSecond")
+      .pair()
+      .required();
+  set.example("firebreak quota set 123456789012 microvms=10 memoryMib=4096", "");
+  set.example("firebreak quota set 123456789012 launchesPerSecond=5", "");
+  set.check([options]() -> Result<> {
+    FB_TRY(quota_body(*options));
+    return {};
+  });
+  run_with_client(set, common, [options](Client& client, int&) -> net::Task<Result<>> {
+    FB_CO_TRY_ASSIGN(const json::object body, quota_body(*options));
     FB_CO_TRY_ASSIGN(
         const json::object answer,
         co_await client.call(
@@ -191,12 +231,12 @@ void add_quota(CLI::App& app, Common& common, std::vector<Command>& commands) {
 
 }  // namespace
 
-void add_admin_commands(CLI::App& app, Common& common, std::vector<Command>& commands) {
-  add_usage(app, common, commands);
-  add_events(app, common, commands);
-  add_tenant(app, common, commands);
-  add_key(app, common, commands);
-  add_quota(app, common, commands);
+void add_admin_commands(Command& root, Common& common) {
+  add_usage(root, common);
+  add_events(root, common);
+  add_tenant(root, common);
+  add_key(root, common);
+  add_quota(root, common);
 }
 
 }  // namespace firebreak::cli

@@ -1,7 +1,9 @@
 // image build: a directory goes up, the log comes down.
 #include <filesystem>
+#include <map>
+#include <memory>
+#include <utility>
 
-#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -14,6 +16,7 @@ namespace firebreak::cli {
 namespace {
 
 struct BuildOptions {
+  std::string tag;  // the name, when the only word is the source
   std::string name;
   std::string source;
   std::string file;
@@ -26,14 +29,15 @@ struct BuildOptions {
   std::vector<std::string> env;
   std::vector<std::string> secrets;
   std::vector<std::string> preload;
-  std::uint32_t memory = 512;
+  std::string memory = "512";
+  bool prune = false;
   bool no_cache = false;
   bool python = false;
 };
 
 std::string build_path(const BuildOptions& options) {
-  std::string path = "/v1/images/" + percent_encode(options.name, "") +
-                     "/builds?memoryMib=" + std::to_string(options.memory);
+  std::string path =
+      "/v1/images/" + percent_encode(options.name, "") + "/builds?memoryMib=" + options.memory;
   const auto add = [&path](const char* name, const std::string& value) {
     if (!value.empty()) path += std::string("&") + name + "=" + percent_encode(value, "");
   };
@@ -46,6 +50,7 @@ std::string build_path(const BuildOptions& options) {
   for (const std::string& arg : options.args) add("arg", arg);
   for (const std::string& env : options.env) add("env", env);
   for (const std::string& modules : options.preload) add("preload", modules);
+  if (options.prune) path += "&pruneVersions=1";
   if (options.no_cache) path += "&noCache=1";
   if (options.python) path += "&pythonContext=1";
   return path;
@@ -131,6 +136,9 @@ net::Task<Result<>> build(Client& client, const BuildOptions& options, bool as_j
   FB_CO_TRY_ASSIGN(const json::object made, parse_json_object(body));
   const std::string version_path = "/v1/images/" + percent_encode(options.name, "") + "/versions/" +
                                    percent_encode(text_of(made, "version"), "");
+  if (text_of(made, "unchanged") == "true")
+    print_error("nothing has changed since " + options.name + ":" + text_of(made, "version") +
+                " was built; no new version was made (--no-cache makes one)");
   FB_CO_TRY(co_await follow(client, version_path));
   FB_CO_TRY_ASSIGN(const json::object version, co_await client.call("GET", version_path));
   if (text_of(version, "state") != "SUCCESSFUL") exit_code = 1;
@@ -141,43 +149,84 @@ net::Task<Result<>> build(Client& client, const BuildOptions& options, bool as_j
   co_return Result<>();
 }
 
+// NAME DIR, or --tag NAME[:ANYTHING] DIR.
+Result<> read_words(BuildOptions& options) {
+  constexpr const char* kUsage =
+      "write 'firebreak image build NAME DIR' or 'firebreak image build -t NAME DIR'";
+  if (!options.tag.empty()) {
+    if (!options.source.empty())
+      return fail(Code::invalid, "'" + options.source +
+                                     "' is one word too many for 'firebreak image build'; with -t, "
+                                     "give DIR alone");
+    options.source = std::exchange(options.name, options.tag);
+  }
+  if (options.name.empty() || options.source.empty())
+    return fail(
+        Code::invalid,
+        std::string(options.name.empty() && options.tag.empty() ? "NAME and DIR are" : "DIR is") +
+            " missing after 'firebreak image build'; " + kUsage);
+  if (const auto colon = options.name.find(':'); colon != std::string::npos) {
+    // Whoever writes web:latest must not find web:3.0 without a word.
+    print_error("versions are numbered by the server; '" + options.name.substr(colon) +
+                "' is left out");
+    options.name.resize(colon);
+  }
+  return {};
+}
+
+void add_options(Command& build, BuildOptions& options) {
+  build.option("-t,--tag", options.tag, "NAME[:VERSION]",
+               "The image, in place of the word NAME; versions are numbered by the server");
+  build.option("-f,--file", options.file, "FILE", "Dockerfile, below the context")
+      .fallback("Dockerfile");
+  build.option("--target", options.target, "STAGE", "Stop at this stage");
+  build.option("--build-arg", options.args, "NAME=VALUE", "Value of an ARG").pair();
+  build.option("--secret", options.secrets, "id=NAME,src=FILE",
+               "For RUN --mount=type=secret; also id=NAME,env=VARIABLE");
+  build.option("-e,--env", options.env, "NAME=VALUE", "Environment of runs of the image").pair();
+  build.option("--memory", options.memory, "MIB", "Memory of its microVMs")
+      .one_of({"512", "1024", "2048", "4096", "8192"});
+  build.option("--ready", options.ready, "PATH:PORT", "Ready when a GET of it is answered with 200")
+      .fallback("when the first port of EXPOSE is listened on");
+  build.option("--hooks", options.hooks, "JSON",
+               R"(Lifecycle hooks: {"port":9000,"ready":{"enabled":true}})");
+  build.option("--egress", options.egress, "NAME", "Egress policy of runs that name none")
+      .kind(ValueKind::policy);
+  build.option("--build-egress", options.build_egress, "NAME", "Egress policy of the build")
+      .kind(ValueKind::policy);
+  build.flag("--no-cache", options.no_cache, "Carry out every instruction");
+  build.flag("--python-context", options.python, "Freeze a warm Python interpreter into the image");
+  build
+      .option("--preload", options.preload, "LANGUAGE=MODULE,...",
+              "Freeze a warm interpreter (python or node) that has loaded these, as "
+              "python=pandas,numpy")
+      .pair();
+  build.flag("--prune", options.prune,
+             "At the limit of versions, remove the oldest that no microVM uses");
+}
+
 }  // namespace
 
-void add_build_command(CLI::App& image, Common& common, std::vector<Command>& commands) {
+void add_build_command(Command& image, Common& common) {
   auto options = std::make_shared<BuildOptions>();
-  CLI::App* build_app =
-      image.add_subcommand("build", "Build an image from a Dockerfile; prints NAME:VERSION");
-  build_app->add_option("NAME", options->name, "The image; a new version if it exists")->required();
-  build_app->add_option("DIR", options->source, "The context: a directory, a zip or a tar file")
-      ->required();
-  build_app->add_option("--file,-f", options->file, "Dockerfile in the context");
-  build_app->add_option("--target", options->target, "Stop at this stage");
-  build_app->add_option("--build-arg", options->args, "NAME=VALUE for an ARG");
-  build_app->add_option("--secret", options->secrets,
-                        "id=NAME,src=FILE or id=NAME,env=VARIABLE, for RUN --mount=type=secret");
-  build_app->add_option("--env", options->env, "NAME=VALUE for runs of the image");
-  build_app->add_option("--memory", options->memory, "MiB: 512, 1024, 2048, 4096 or 8192")
-      ->capture_default_str();
-  build_app->add_option("--ready", options->ready,
-                        "PATH:PORT: ready when a GET is answered with 200; default: when the first "
-                        "port of EXPOSE is listened on");
-  build_app->add_option("--hooks", options->hooks,
-                        R"(Lifecycle hooks as JSON: {"port":9000,"ready":{"enabled":true}})");
-  build_app->add_option("--egress", options->egress, "Egress policy of runs that name none");
-  build_app->add_option("--build-egress", options->build_egress, "Egress policy of the build");
-  build_app->add_flag("--no-cache", options->no_cache, "Carry out every instruction");
-  build_app->add_flag("--python-context", options->python,
-                      "Freeze a warm Python interpreter into the image");
-  build_app->add_option(
-      "--preload", options->preload,
-      "LANGUAGE=MODULE,MODULE: freeze a warm interpreter (python or node) that has "
-      "loaded these");
-  build_app->add_flag("--json", common.json, "Print the version as JSON");
-  commands.push_back({build_app, [options, &common] {
-                        return with_client(common, [&](Client& client, int& exit_code) {
-                          return build(client, *options, common.json, exit_code);
-                        });
-                      }});
+  Command& build_command =
+      image.add("build", "Build an image from a Dockerfile; prints NAME:VERSION");
+  build_command.about(
+      "The build's log goes to standard error. The exit status is 1 when the build failed. A name\n"
+      "that exists gets a new version: 1.0, 2.0 and so on.");
+  build_command.usage("NAME DIR");
+  build_command.word("NAME", options->name, "The image; left out with --tag")
+      .kind(ValueKind::image);
+  build_command.word("DIR", options->source, "Its context: a directory, a zip or a tar file")
+      .kind(ValueKind::directory);
+  add_options(build_command, *options);
+  build_command.flag("--json", common.json, "Print the version as JSON");
+  build_command.example("firebreak image build web ./app", "then: firebreak run web");
+  build_command.example("firebreak image build -t web --build-arg V=2 .", "");
+  build_command.check([options] { return read_words(*options); });
+  run_with_client(build_command, common, [options, &common](Client& client, int& exit_code) {
+    return build(client, *options, common.json, exit_code);
+  });
 }
 
 }  // namespace firebreak::cli

@@ -1,6 +1,7 @@
 // check: through the running server, which knows its parked clones; without one, on the files
 // alone.
-#include <CLI/CLI.hpp>
+#include <memory>
+
 #include <boost/asio/co_spawn.hpp>
 
 #include "base/sys.h"
@@ -41,7 +42,7 @@ Result<machine::EngineConfig> engine_config(const std::string& data_dir) {
   auto text = sys::read_file(data_dir + "/host.json");
   if (!text) {
     return fail(Code::not_found,
-                "no server has run on " + data_dir + "; pass --data-dir before the command");
+                "no server has run on " + data_dir + "; name another with --data-dir");
   }
   FB_TRY_ASSIGN(const json::object object, parse_json_object(*text));
   JsonReader reader(object);
@@ -76,31 +77,32 @@ Result<json::object> check_alone(const std::string& data_dir, bool repair) {
 
 }  // namespace
 
-void add_check_command(CLI::App& app, Common& common, std::vector<Command>& commands) {
+void add_check_command(Command& root, Common& common) {
   auto repair = std::make_shared<bool>(false);
-  CLI::App* check =
-      app.add_subcommand("check", "Compare the host with the store; exit 1 when they differ");
-  check->add_flag("--repair", *repair, "Remove what is this server's and belongs to nobody");
-  check->add_flag("--json", common.json, "Print JSON");
-  check->footer(
-      "With a running server it asks that one (administrator's key); without, it looks itself "
-      "(root).");
-  commands.push_back(
-      {check, [repair, &common] {
-         if (find_server(common.data_dir)) {
-           return with_client(common, [&](Client& client, int& status) -> net::Task<Result<>> {
-             FB_CO_TRY_ASSIGN(
-                 const json::object answer,
-                 co_await client.call("POST", *repair ? "/v1/check?repair=1" : "/v1/check"));
-             status = show(answer, common.json);
-             co_return Result<>();
-           });
-         }
-         auto report = check_alone(common.data_dir, *repair);
-         if (report) return show(*report, common.json);
-         print_error(report.error().message);
-         return 1;
-       }});
+  Command& check = root.add("check", "Compare the host with the store; exit 1 when they differ");
+  check.group(kAdminGroup)
+      .about(
+          "With a running server it asks that one (administrator's key); without, it looks itself "
+          "(root).");
+  check.flag("--repair", *repair, "Remove what is this server's and belongs to nobody");
+  add_json_flag(check, common);
+  check.example("firebreak check", "prints '0 leaks' when all is well");
+  check.example("firebreak check --repair", "");
+  check.run([repair, &common] {
+    if (find_server(common.server)) {
+      return with_client(common, [&](Client& client, int& status) -> net::Task<Result<>> {
+        FB_CO_TRY_ASSIGN(
+            const json::object answer,
+            co_await client.call("POST", *repair ? "/v1/check?repair=1" : "/v1/check"));
+        status = show(answer, common.json);
+        co_return Result<>();
+      });
+    }
+    auto report = check_alone(common.server.data_dir, *repair);
+    if (report) return show(*report, common.json);
+    print_error(report.error().message);
+    return 1;
+  });
 }
 
 }  // namespace firebreak::cli

@@ -5,6 +5,7 @@
 #include <boost/asio/co_spawn.hpp>
 
 #include "base/sys.h"
+#include "contexts.h"
 
 namespace firebreak::cli {
 namespace {
@@ -14,8 +15,8 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-Error error_of(int status, std::string_view body) {
-  Error error{Code::internal, "the server answered with status " + std::to_string(status), {}};
+// What the body of a refusal says, in place of `error`.
+Error error_of(Error error, std::string_view body) {
   auto object = parse_json_object(body);
   if (!object) return error;
   JsonReader reader(*object);
@@ -29,44 +30,91 @@ Error error_of(int status, std::string_view body) {
   return error;
 }
 
-Result<json::object> read_json(const std::string& path) {
-  FB_TRY_ASSIGN(const std::string text, sys::read_file(path));
-  return parse_json_object(text);
+Error error_of(int status, std::string_view body) {
+  return error_of({Code::internal, "the server answered with status " + std::to_string(status), {}},
+                  body);
+}
+
+// A member of a file that the server wrote into its data directory.
+Result<json::object> read_server_file(const std::string& file, const std::string& otherwise) {
+  auto text = sys::read_file(file);
+  if (text) return parse_json_object(*text);
+  if (text.error().code == Code::denied) {
+    return fail(Code::denied, file +
+                                  " can be read by root only; run as root, set FIREBREAK_URL and "
+                                  "FIREBREAK_API_KEY, or run 'firebreak login URL'");
+  }
+  return fail(Code::unavailable, otherwise);
+}
+
+Result<std::string> local_key(const std::string& data_dir) {
+  const std::string file = data_dir + "/credentials.json";
+  FB_TRY_ASSIGN(
+      const json::object keys,
+      read_server_file(file, file + " is not there; set FIREBREAK_API_KEY, or run 'firebreak login "
+                                    "URL'"));
+  JsonReader reader(keys);
+  std::string key = reader.string("apiKey");
+  FB_TRY(reader.result());
+  return key;
+}
+
+Result<Connection> local_server(const std::string& data_dir, std::string key, std::string ca_file) {
+  FB_TRY_ASSIGN(const json::object about,
+                read_server_file(data_dir + "/server.json",
+                                 "no server is running on " + data_dir +
+                                     "; start one with 'firebreak serve', set FIREBREAK_URL, or "
+                                     "run 'firebreak login URL'"));
+  JsonReader reader(about);
+  const std::string url = reader.string("url");
+  if (ca_file.empty()) ca_file = reader.string_or("caFile", "");
+  FB_TRY(reader.result());
+  if (key.empty()) {
+    FB_TRY_ASSIGN(key, local_key(data_dir));
+  }
+  return connection_to(url, std::move(key), std::move(ca_file));
 }
 
 }  // namespace
 
-Result<Connection> find_server(const std::string& data_dir) {
-  Connection found{.url = environment("FIREBREAK_URL"),
-                   .host = {},
-                   .api_key = environment("FIREBREAK_API_KEY"),
-                   .ca_file = environment("FIREBREAK_CA_FILE")};
-  if (found.url.empty()) {
-    auto about = read_json(data_dir + "/server.json");
-    if (!about) {
-      return fail(Code::unavailable,
-                  "no server is running on " + data_dir +
-                      "; start one with 'firebreak serve', or set FIREBREAK_URL");
-    }
-    JsonReader reader(*about);
-    found.url = reader.string("url");
-    if (found.ca_file.empty()) found.ca_file = reader.string_or("caFile", "");
-    FB_TRY(reader.result());
+Result<Connection> connection_to(std::string url, std::string api_key, std::string ca_file) {
+  const auto at = url.find("://");
+  const std::string scheme = url.substr(0, at == std::string::npos ? 0 : at);
+  std::string host = at == std::string::npos ? "" : url.substr(at + 3);
+  if (const auto slash = host.find('/'); slash != std::string::npos) host.resize(slash);
+  if ((scheme != "http" && scheme != "https") || host.empty())
+    return fail(Code::invalid, "'" + url +
+                                   "' is not a server's address; write http://HOST:PORT or "
+                                   "https://HOST:PORT");
+  return Connection{.url = std::move(url),
+                    .host = std::move(host),
+                    .api_key = std::move(api_key),
+                    .ca_file = std::move(ca_file)};
+}
+
+Result<Connection> find_server(const ServerChoice& choice) {
+  if (!choice.context.empty()) {
+    FB_TRY_ASSIGN(const Contexts contexts, read_contexts());
+    FB_TRY_ASSIGN(ServerContext server, find_context(contexts, choice.context));
+    return connection_to(server.url, server.api_key, server.ca_file);
   }
-  if (found.api_key.empty()) {
-    auto keys = read_json(data_dir + "/credentials.json");
-    if (!keys) {
-      return fail(Code::unauthenticated,
-                  "cannot read " + data_dir + "/credentials.json; set FIREBREAK_API_KEY");
+  std::string key = environment("FIREBREAK_API_KEY");
+  const std::string ca_file = environment("FIREBREAK_CA_FILE");
+  if (const std::string url = environment("FIREBREAK_URL"); !url.empty()) {
+    if (key.empty()) {
+      FB_TRY_ASSIGN(key, local_key(choice.data_dir));
     }
-    JsonReader reader(*keys);
-    found.api_key = reader.string("apiKey");
-    FB_TRY(reader.result());
+    return connection_to(url, std::move(key), ca_file);
   }
-  const auto at = found.url.find("://");
-  found.host = at == std::string::npos ? found.url : found.url.substr(at + 3);
-  if (const auto slash = found.host.find('/'); slash != std::string::npos) found.host.resize(slash);
-  return found;
+  if (!choice.data_dir_given) {
+    FB_TRY_ASSIGN(const Contexts contexts, read_contexts());
+    if (!contexts.current.empty()) {
+      FB_TRY_ASSIGN(ServerContext server, find_context(contexts, contexts.current));
+      return connection_to(server.url, key.empty() ? server.api_key : key,
+                           ca_file.empty() ? server.ca_file : ca_file);
+    }
+  }
+  return local_server(choice.data_dir, std::move(key), ca_file);
 }
 
 Result<> Client::run(net::Task<Result<>> task) {
@@ -171,9 +219,12 @@ net::Task<Result<>> Client::lines(std::string method, std::string path,
 
 net::Task<Result<std::unique_ptr<net::WebSocket>>> Client::websocket(std::string path) {
   FB_CO_TRY_ASSIGN(auto stream, co_await connect());
-  co_return co_await net::open_websocket(std::move(stream), connection_.host, std::move(path),
-                                         {{"authorization", "Bearer " + connection_.api_key}}, {},
-                                         Deadline::in(std::chrono::seconds(60)));
+  auto socket = co_await net::open_websocket(std::move(stream), connection_.host, std::move(path),
+                                             {{"authorization", "Bearer " + connection_.api_key}},
+                                             {}, far_away());
+  if (!socket && !socket.error().detail.empty())
+    co_return std::unexpected(error_of(socket.error(), socket.error().detail));
+  co_return socket;
 }
 
 }  // namespace firebreak::cli

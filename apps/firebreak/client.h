@@ -15,14 +15,24 @@
 
 namespace firebreak::cli {
 
-// Where the server is: FIREBREAK_URL and FIREBREAK_API_KEY, or the files in the data directory.
 struct Connection {
   std::string url;
   std::string host;  // of the url, with the port
   std::string api_key;
   std::string ca_file;
 };
-Result<Connection> find_server(const std::string& data_dir);
+
+// What the command line says about where the server is.
+struct ServerChoice {
+  std::string context;  // named with --context; may be empty
+  std::string data_dir;
+  bool data_dir_given = false;
+};
+// The context that was named; else FIREBREAK_URL and FIREBREAK_API_KEY; else the current context,
+// unless a data directory was given; else the files in the data directory.
+Result<Connection> find_server(const ServerChoice& choice);
+// "https://host:port"; the host with its port becomes the connection's.
+Result<Connection> connection_to(std::string url, std::string api_key, std::string ca_file);
 
 class Client {
  public:
@@ -45,6 +55,7 @@ class Client {
                                                                   wire::Headers headers = {});
   // The error of an answer that is not 2xx.
   static net::Task<Result<>> check(net::HttpClientStream& stream);
+  // A refusal has the server's message, like that of a call.
   net::Task<Result<std::unique_ptr<net::WebSocket>>> websocket(std::string path);
 
   net::asio::io_context& io() { return io_; }

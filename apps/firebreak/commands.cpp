@@ -1,6 +1,9 @@
 #include "commands.h"
 
 #include <chrono>
+#include <fstream>
+#include <iostream>
+#include <iterator>
 
 #include <fmt/format.h>
 
@@ -8,20 +11,41 @@
 
 namespace firebreak::cli {
 
-int with_client(const Common& common,
-                const std::function<net::Task<Result<>>(Client&, int& status)>& body) {
-  auto connection = find_server(common.data_dir);
-  Result<> outcome;
-  int status = 0;
+std::string refused_key(const std::string& url) {
+  return "the server at " + url +
+         " does not know this key, or it was revoked; set FIREBREAK_API_KEY, or run 'firebreak "
+         "login " +
+         url + "'";
+}
+
+int with_client(const Common& common, const ClientBody& body) {
+  auto connection = find_server(common.server);
   if (!connection) {
-    outcome = std::unexpected(connection.error());
-  } else {
-    Client client(*std::move(connection));
-    outcome = client.run(body(client, status));
+    print_error(connection.error().message);
+    return 1;
   }
+  const std::string url = connection->url;
+  Client client(*std::move(connection));
+  int status = 0;
+  const Result<> outcome = client.run(body(client, status));
   if (outcome) return status;
-  print_error(outcome.error().message);
-  return 1;
+  print_error(outcome.error().code == Code::unauthenticated ? refused_key(url)
+                                                            : outcome.error().message);
+  return status == 0 ? 1 : status;
+}
+
+void run_with_client(Command& command, const Common& common, ClientBody body) {
+  command.run([&common, body = std::move(body)] { return with_client(common, body); });
+}
+
+void add_json_flag(Command& command, Common& common) {
+  command.flag("--json", common.json, "Print JSON");
+}
+
+Option& add_microvm_word(Command& command, std::string& id) {
+  return command.word("ID", id, "Id, name, or first letters of the id of a microVM")
+      .kind(ValueKind::microvm)
+      .required("'firebreak ps' lists them");
 }
 
 std::string text_of(const json::object& object, std::string_view name) {
@@ -47,6 +71,34 @@ std::string age_of(const json::object& object, std::string_view name) {
 
 std::string microvm_path(const std::string& id, const std::string& rest) {
   return "/v1/microvms/" + percent_encode(id, "") + rest;
+}
+
+json::object object_of_pairs(const std::vector<std::string>& pairs) {
+  json::object object;
+  for (const std::string& pair : pairs) {
+    const auto at = pair.find('=');
+    object[pair.substr(0, at)] = pair.substr(at + 1);
+  }
+  return object;
+}
+
+Result<std::string> read_input(const std::string& file) {
+  if (file == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  std::ifstream opened(file, std::ios::binary);
+  if (!opened) return fail(Code::invalid, "cannot read " + file);
+  return std::string(std::istreambuf_iterator<char>(opened), {});
+}
+
+net::Task<Result<>> each_item(Client& client, std::string path,
+                              std::function<void(json::object)> on_item) {
+  std::string token;
+  do {
+    const std::string more = token.empty() ? "" : "&pageToken=" + percent_encode(token, "");
+    FB_CO_TRY_ASSIGN(json::object page, co_await client.call("GET", path + more));
+    for (json::value& item : page.at("items").as_array()) on_item(std::move(item.as_object()));
+    token = text_of(page, "nextPageToken");
+  } while (!token.empty());
+  co_return Result<>();
 }
 
 }  // namespace firebreak::cli

@@ -1,7 +1,7 @@
 // cp: files and directories between here and a microVM, both ways.
 #include <filesystem>
+#include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +12,7 @@
 #include "client/landing.h"
 #include "client/unpack.h"
 #include "commands.h"
+#include "copy_streams.h"
 #include "guest/tenant_tar.h"
 
 namespace firebreak::cli {
@@ -21,24 +22,11 @@ namespace fs = std::filesystem;
 
 constexpr mode_t kFileMode = 0644;
 
-struct Place {
-  std::string id;  // empty: here
-  std::string path;
-};
-
-// "ID:/path" is in a microVM. A path of ours with a colon is written with a slash: "./a:b".
-Place parse_place(const std::string& text) {
-  const auto colon = text.find(':');
-  const auto slash = text.find('/');
-  if (colon == std::string::npos || colon == 0 || (slash != std::string::npos && slash < colon))
-    return {"", text};
-  const std::string path = text.substr(colon + 1);
-  return {text.substr(0, colon), path.empty() ? "/" : path};
-}
-
-std::string query(const std::string& path) {
-  return "?path=" + percent_encode(path, "/");
-}
+constexpr const char* kCopyAbout =
+    R"(One of the two is ID:PATH, or both are; a path of this host with a colon is written ./a:b. Into a
+directory that exists, the source keeps its name; DIR/. copies the content only.
+With - a file is its bytes and a directory is a tar archive: an archive on standard input is
+unpacked into a TARGET that is a directory or ends with a slash.)";
 
 net::Task<Result<>> send_fd(Client& client, std::string path, int fd) {
   FB_CO_TRY_ASSIGN(auto stream, co_await client.start("PUT", std::move(path), true));
@@ -118,22 +106,10 @@ net::Task<Result<>> receive_file(Client& client, std::string path, const client:
   co_return file->commit(to.name);
 }
 
-net::Task<Result<std::string>> type_in_guest(Client& client, const Place& place) {
-  auto stat = co_await client.call(
-      "GET", microvm_path(place.id, "/files/stat" + query(place.path) + "&follow=1"));
-  if (stat) co_return text_of(*stat, "type");
-  if (stat.error().code == Code::not_found) co_return std::string();
-  co_return std::unexpected(stat.error());
-}
-
-std::string join(const std::string& directory, const std::string& name) {
-  return directory.ends_with('/') ? directory + name : directory + "/" + name;
-}
-
 net::Task<Result<>> copy_in(Client& client, const Place& from, Place to) {
   FB_CO_TRY_ASSIGN(const std::string there, co_await type_in_guest(client, to));
   const std::string name = fs::absolute(from.path).lexically_normal().filename().string();
-  if (there == "dir" || to.path.ends_with('/')) to.path = join(to.path, name);
+  if (there == "dir" || to.path.ends_with('/')) to.path = join_path(to.path, name);
   std::error_code ec;
   if (!fs::is_directory(from.path, ec)) {
     FB_CO_TRY_ASSIGN(UniqueFd file, sys::open(from.path, O_RDONLY));
@@ -142,12 +118,12 @@ net::Task<Result<>> copy_in(Client& client, const Place& from, Place to) {
     char mode[8];
     (void)std::snprintf(mode, sizeof mode, "%04o", st.st_mode & 07777);
     co_return co_await send_fd(
-        client, microvm_path(to.id, "/files" + query(to.path) + "&parents=1&mode=" + mode),
+        client, microvm_path(to.id, "/files" + file_query(to.path) + "&parents=1&mode=" + mode),
         file.get());
   }
   FB_CO_TRY(co_await client.call(
-      "POST", microvm_path(to.id, "/files/mkdir" + query(to.path) + "&parents=1")));
-  co_return co_await send_directory(client, microvm_path(to.id, "/tar" + query(to.path)),
+      "POST", microvm_path(to.id, "/files/mkdir" + file_query(to.path) + "&parents=1")));
+  co_return co_await send_directory(client, microvm_path(to.id, "/tar" + file_query(to.path)),
                                     from.path);
 }
 
@@ -157,37 +133,43 @@ net::Task<Result<>> copy_out(Client& client, const Place& from, const Place& to)
   const std::string name = fs::path(from.path).lexically_normal().filename().string();
   if (type == "dir") {
     FB_CO_TRY_ASSIGN(UniqueFd directory, client::land_directory(to.path, name));
-    co_return co_await receive_directory(client, microvm_path(from.id, "/tar" + query(from.path)),
-                                         std::move(directory));
+    co_return co_await receive_directory(
+        client, microvm_path(from.id, "/tar" + file_query(from.path)), std::move(directory));
   }
   FB_CO_TRY_ASSIGN(const client::Landing landing, client::land_file(to.path, name));
-  co_return co_await receive_file(client, microvm_path(from.id, "/files" + query(from.path)),
+  co_return co_await receive_file(client, microvm_path(from.id, "/files" + file_query(from.path)),
                                   landing);
 }
 
 }  // namespace
 
-void add_copy_command(CLI::App& app, Common& common, std::vector<Command>& commands) {
+void add_copy_command(Command& root, Common& common) {
   struct Options {
     std::string from;
     std::string to;
   };
   auto options = std::make_shared<Options>();
-  CLI::App* cp =
-      app.add_subcommand("cp", "Copy files and directories: cp SOURCE TARGET, one as ID:PATH");
-  cp->add_option("SOURCE", options->from)->required();
-  cp->add_option("TARGET", options->to)->required();
-  commands.push_back(
-      {cp, [options, &common] {
-         return with_client(common, [&](Client& client, int&) -> net::Task<Result<>> {
-           const Place from = parse_place(options->from);
-           const Place to = parse_place(options->to);
-           if (from.id.empty() == to.id.empty())
-             co_return fail(Code::invalid, "one of the two must be in a microVM, as ID:PATH");
-           if (from.id.empty()) co_return co_await copy_in(client, from, to);
-           co_return co_await copy_out(client, from, to);
-         });
-       }});
+  Command& cp = root.add("cp", "Copy files and directories into, out of and between microVMs");
+  cp.group(kInsideGroup);
+  cp.about(kCopyAbout);
+  cp.word("SOURCE", options->from, "PATH here, ID:PATH in a microVM, or - for standard input")
+      .kind(ValueKind::file)
+      .required("write 'firebreak cp SOURCE TARGET', one of them as ID:PATH");
+  cp.word("TARGET", options->to, "The same; - is standard output")
+      .kind(ValueKind::file)
+      .required("write 'firebreak cp SOURCE TARGET', one of them as ID:PATH");
+  cp.example("firebreak cp ./data ID:/tmp/", "becomes /tmp/data");
+  cp.example("firebreak cp ID:/var/log - | tar t", "a directory as tar");
+  cp.check([options] { return check_places(options->from, options->to); });
+  run_with_client(cp, common, [options](Client& client, int&) -> net::Task<Result<>> {
+    const Place from = parse_place(options->from);
+    const Place to = parse_place(options->to);
+    if (!from.id.empty() && !to.id.empty()) co_return co_await copy_between(client, from, to);
+    if (options->from == "-") co_return co_await copy_from_stdin(client, to);
+    if (options->to == "-") co_return co_await copy_to_stdout(client, from);
+    if (from.id.empty()) co_return co_await copy_in(client, from, to);
+    co_return co_await copy_out(client, from, to);
+  });
 }
 
 }  // namespace firebreak::cli

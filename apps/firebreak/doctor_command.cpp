@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <iomanip>
 #include <iostream>
+#include <memory>
 
 #include <unistd.h>
 
 #include "base/json.h"
+#include "commands.h"
 #include "machine/deep_check.h"
 #include "machine/host_probe.h"
 
@@ -24,7 +26,7 @@ using machine::Isolation;
 constexpr int kStatusWidth = 10;
 constexpr int kNameWidth = 14;
 
-constexpr const char* kFooter =
+constexpr const char* kAbout =
     R"(Each line says ok, degraded (microVMs run, but slower, weaker or with less on offer) or missing
 (no microVM runs), and the command that repairs it follows after "->".
 
@@ -32,12 +34,14 @@ The accelerator is found by booting a small guest on KVM for at most 5 seconds, 
 that opens may still not run guests. The verdict is kept in DATA-DIR/probe.json until the kernel,
 QEMU, the CPU or the guest files change.
 
-Exit status: 0 nothing is missing, 1 something is missing, 2 wrong usage.
+Exit status: 0 nothing is missing, 1 something is missing, 2 wrong usage.)";
 
-Examples:
-  firebreak doctor              look
-  firebreak doctor --deep       look, then boot, snapshot, clone, suspend, resume and fork a microVM
-  firebreak doctor --json | jq '.checks[] | select(.status != "ok")')";
+struct DoctorOptions {
+  std::string guest_dir;
+  bool json = false;
+  bool deep = false;
+  bool fresh = false;
+};
 
 Isolation isolation_of(Accelerator accelerator) {
   return accelerator == Accelerator::kvm ? Isolation::hardware : Isolation::emulated;
@@ -125,32 +129,10 @@ std::string summary_of(const HostReport& report, const std::vector<DeepStep>& de
          std::string(to_string(isolation_of(report.accelerator))) + " isolation)";
 }
 
-}  // namespace
-
-CLI::App* add_doctor(CLI::App& app, DoctorOptions& options, const std::string& program_dir) {
-  options.guest_dir = program_dir + "/guest";
-  CLI::App* doctor = app.add_subcommand("doctor", "Check what this host can do for microVMs");
-  doctor->add_flag("--deep", options.deep,
-                   "Also run a microVM through its whole life, and check that nothing is left");
-  doctor->add_flag("--fresh", options.fresh, "Try KVM again, whatever was found before");
-  doctor->add_flag("--json", options.json, "Print JSON");
-  doctor->add_option("--data-dir", options.data_dir, "Where machines and snapshots are kept")
-      ->envname("FIREBREAK_DATA_DIR")
-      ->type_name("DIR")
-      ->capture_default_str();
-  doctor
-      ->add_option(
-          "--guest-dir", options.guest_dir,
-          "Holds vmlinux, initramfs.cpio and base.ext4; default: 'guest' beside the program")
-      ->envname("FIREBREAK_GUEST_DIR")
-      ->type_name("DIR");
-  doctor->footer(kFooter);
-  return doctor;
-}
-
-int run_doctor(const DoctorOptions& options, const std::string& program_dir) {
+int run_doctor(const DoctorOptions& options, const std::string& data_dir,
+               const std::string& program_dir) {
   machine::ProbeConfig config;
-  config.paths = {.data_dir = std::filesystem::absolute(options.data_dir).string(),
+  config.paths = {.data_dir = std::filesystem::absolute(data_dir).string(),
                   .guest_dir = std::filesystem::absolute(options.guest_dir).string(),
                   .holder = program_dir + "/firebreak-holder"};
   config.fresh = options.fresh;
@@ -172,6 +154,30 @@ int run_doctor(const DoctorOptions& options, const std::string& program_dir) {
     table.summary(summary_of(report, deep), ok);
   }
   return ok ? 0 : 1;
+}
+
+}  // namespace
+
+void add_doctor_command(Command& root, const std::string& data_dir,
+                        const std::string& program_dir) {
+  auto options = std::make_shared<DoctorOptions>();
+  options->guest_dir = program_dir + "/guest";
+  Command& doctor = root.add("doctor", "Check what this host can do for microVMs");
+  doctor.group(kServerGroup).about(kAbout);
+  doctor.flag("--deep", options->deep,
+              "Also run a microVM through its whole life, and check that nothing is left");
+  doctor.flag("--fresh", options->fresh, "Try KVM again, whatever was found before");
+  doctor.flag("--json", options->json, "Print JSON");
+  doctor
+      .option("--guest-dir", options->guest_dir, "DIR",
+              "Holds vmlinux, initramfs.cpio and base.ext4")
+      .fallback("'guest' beside the program")
+      .environment("FIREBREAK_GUEST_DIR")
+      .kind(ValueKind::directory);
+  doctor.example("firebreak doctor", "look");
+  doctor.example("firebreak doctor --deep", "look, then boot, suspend, resume and fork a microVM");
+  doctor.run(
+      [options, &data_dir, program_dir] { return run_doctor(*options, data_dir, program_dir); });
 }
 
 }  // namespace firebreak::cli

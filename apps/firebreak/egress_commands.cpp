@@ -1,9 +1,5 @@
 // egress: policies, and what a microVM was allowed and denied.
-#include <fstream>
-#include <iostream>
-#include <iterator>
-
-#include <CLI/CLI.hpp>
+#include <memory>
 
 #include "base/text.h"
 #include "commands.h"
@@ -11,7 +7,7 @@
 namespace firebreak::cli {
 namespace {
 
-constexpr const char* kPolicyFooter =
+constexpr const char* kPolicyAbout =
     R"(A policy is JSON. Rules have no order: a deny that matches beats every allow, and what no rule
 allows is denied. Names are resolved by the host; only the addresses it gave can be reached.
   {"rules": [{"action": "allow", "domain": "*.debian.org", "ports": [80, 443]},
@@ -48,151 +44,167 @@ void print_decisions(const json::array& decisions) {
   table.print();
 }
 
-// `egress ID` itself: chosen when no subcommand is.
-void add_log(CLI::App* egress, Common& common, std::vector<Command>& commands) {
-  auto id = std::make_shared<std::string>();
-  auto limit = std::make_shared<std::uint64_t>(100);
-  auto suggest = std::make_shared<bool>(false);
-  egress->add_option("ID", *id, "Print what this microVM was allowed and denied");
-  egress->add_option("-n,--limit", *limit, "How many of the latest")->capture_default_str();
-  egress->add_flag("--suggest", *suggest, "Print the smallest policy that would have sufficed");
-  egress->add_flag("--json", common.json, "Print JSON");
-  commands.push_back(
-      {egress, [=, &common] {
-         if (id->empty()) {
-           std::cerr << egress->help("firebreak");
-           return 2;
-         }
-         return with_client(common, [&](Client& client, int&) -> net::Task<Result<>> {
-           FB_CO_TRY_ASSIGN(const json::object answer,
-                            co_await client.call(
-                                "GET", microvm_path(*id, "/egress?limit=" + std::to_string(*limit) +
-                                                             (*suggest ? "&suggest=1" : ""))));
-           if (common.json || *suggest) {
-             print_json(*suggest && !common.json ? answer.at("suggestion") : json::value(answer));
-             co_return Result<>();
-           }
-           print_decisions(answer.at("decisions").as_array());
-           co_return Result<>();
-         });
-       }});
+struct LogOptions {
+  std::string id;
+  std::uint64_t limit = 100;
+  bool suggest = false;
+};
+
+net::Task<Result<>> show_log(Client& client, const LogOptions& options, bool as_json) {
+  FB_CO_TRY_ASSIGN(
+      const json::object answer,
+      co_await client.call(
+          "GET", microvm_path(options.id, "/egress?limit=" + std::to_string(options.limit) +
+                                              (options.suggest ? "&suggest=1" : ""))));
+  if (as_json || options.suggest) {
+    print_json(options.suggest && !as_json ? answer.at("suggestion") : json::value(answer));
+    co_return Result<>();
+  }
+  print_decisions(answer.at("decisions").as_array());
+  co_return Result<>();
 }
 
-void add_policies(CLI::App* egress, Common& common, std::vector<Command>& commands) {
-  CLI::App* ls = egress->add_subcommand("ls", "List the policies that can be used");
-  ls->add_flag("--json", common.json, "Print JSON");
-  commands.push_back(
-      {ls, [&common] {
-         return with_client(common, [&common](Client& client, int&) -> net::Task<Result<>> {
-           FB_CO_TRY_ASSIGN(const json::object answer,
-                            co_await client.call("GET", "/v1/egress-policies"));
-           if (common.json) {
-             print_json(answer.at("items"));
-             co_return Result<>();
-           }
-           TextTable table({"NAME", "RULES"});
-           for (const json::value& item : answer.at("items").as_array()) {
-             const json::object& policy = item.as_object();
-             const json::value* rules = policy.if_contains("rules");
-             table.add({text_of(policy, "name"),
-                        std::to_string(
-                            rules != nullptr && rules->is_array() ? rules->as_array().size() : 0)});
-           }
-           table.print();
-           co_return Result<>();
-         });
-       }});
+// `egress ID` itself: chosen when no subcommand is.
+void add_log(Command& egress, Common& common) {
+  auto options = std::make_shared<LogOptions>();
+  egress.word("ID", options->id, "MicroVM whose connections are printed")
+      .kind(ValueKind::microvm)
+      .required("name a microVM, or one of the commands ls, show, set, rm, use and tenant");
+  egress.option("-n,--limit", options->limit, "N", "How many of the latest").range(1, 10000);
+  egress.flag("--suggest", options->suggest,
+              "Print the smallest policy that would have sufficed, as JSON");
+  add_json_flag(egress, common);
+  run_with_client(egress, common, [options, &common](Client& client, int&) {
+    return show_log(client, *options, common.json);
+  });
+}
+
+net::Task<Result<>> list_policies(Client& client, bool as_json) {
+  FB_CO_TRY_ASSIGN(const json::object answer, co_await client.call("GET", "/v1/egress-policies"));
+  if (as_json) {
+    print_json(answer.at("items"));
+    co_return Result<>();
+  }
+  TextTable table({"NAME", "RULES"});
+  for (const json::value& item : answer.at("items").as_array()) {
+    const json::object& policy = item.as_object();
+    const json::value* rules = policy.if_contains("rules");
+    table.add(
+        {text_of(policy, "name"),
+         std::to_string(rules != nullptr && rules->is_array() ? rules->as_array().size() : 0)});
+  }
+  table.print();
+  co_return Result<>();
+}
+
+void add_policies(Command& egress, Common& common) {
+  Command& ls = egress.add("ls", "List the policies that can be used").also({"list"});
+  add_json_flag(ls, common);
+  ls.example("firebreak egress ls", "a table");
+  ls.example("firebreak egress ls --json", "with their rules");
+  run_with_client(ls, common,
+                  [&common](Client& client, int&) { return list_policies(client, common.json); });
   auto name = std::make_shared<std::string>();
   auto file = std::make_shared<std::string>();
-  CLI::App* show = egress->add_subcommand("show", "Print a policy as JSON");
-  show->add_option("NAME", *name)->required();
-  commands.push_back({show, [=, &common] {
-                        return with_client(
-                            common, [&](Client& client, int&) -> net::Task<Result<>> {
-                              FB_CO_TRY_ASSIGN(const json::object policy,
-                                               co_await client.call("GET", policy_path(*name)));
-                              print_json(policy);
-                              co_return Result<>();
-                            });
-                      }});
-  CLI::App* set = egress->add_subcommand("set", "Make or replace a policy");
-  set->add_option("NAME", *name)->required();
-  set->add_option("FILE", *file, "JSON; - reads standard input")->required();
-  set->footer(kPolicyFooter);
-  commands.push_back(
-      {set, [=, &common] {
-         return with_client(common, [&](Client& client, int&) -> net::Task<Result<>> {
-           std::ifstream opened;
-           if (*file != "-") opened.open(*file);
-           std::istream& in = *file == "-" ? std::cin : opened;
-           if (!in) co_return fail(Code::invalid, "cannot read " + *file);
-           const std::string text{std::istreambuf_iterator<char>(in),
-                                  std::istreambuf_iterator<char>()};
-           auto body = parse_json_object(text);
-           if (!body) co_return fail(body.error(), *file);
-           FB_CO_TRY(co_await client.call("PUT", policy_path(*name), *std::move(body)));
-           co_return Result<>();
-         });
-       }});
-  CLI::App* rm = egress->add_subcommand("rm", "Remove a policy that no microVM has");
-  rm->add_option("NAME", *name)->required();
-  commands.push_back({rm, [=, &common] {
-                        return with_client(
-                            common, [&](Client& client, int&) -> net::Task<Result<>> {
-                              FB_CO_TRY(co_await client.call("DELETE", policy_path(*name)));
-                              co_return Result<>();
-                            });
-                      }});
+  const auto add_name = [name](Command& command) {
+    command.word("NAME", *name, "Name of a policy").kind(ValueKind::policy).required();
+  };
+  Command& show = egress.add("show", "Print a policy as JSON");
+  add_name(show);
+  show.example("firebreak egress show NO_EGRESS", "a policy that is built in");
+  show.example("firebreak egress show mine >mine.json", "to edit it");
+  run_with_client(show, common, [name](Client& client, int&) -> net::Task<Result<>> {
+    FB_CO_TRY_ASSIGN(const json::object policy, co_await client.call("GET", policy_path(*name)));
+    print_json(policy);
+    co_return Result<>();
+  });
+  Command& set = egress.add("set", "Make or replace a policy").also({"add", "create"});
+  add_name(set);
+  set.word("FILE", *file, "JSON; - reads standard input").kind(ValueKind::file).required();
+  set.about(kPolicyAbout);
+  set.example("firebreak egress set mine mine.json", "");
+  set.example("firebreak egress ID --suggest | firebreak egress set mine -",
+              "what a microVM needed so far");
+  run_with_client(set, common, [=](Client& client, int&) -> net::Task<Result<>> {
+    FB_CO_TRY_ASSIGN(const std::string text, read_input(*file));
+    auto body = parse_json_object(text);
+    if (!body) co_return fail(body.error(), *file);
+    FB_CO_TRY(co_await client.call("PUT", policy_path(*name), *std::move(body)));
+    co_return Result<>();
+  });
+  Command& rm = egress.add("rm", "Remove a policy that no microVM has");
+  rm.also({"delete", "remove"});
+  add_name(rm);
+  rm.example("firebreak egress rm mine", "");
+  rm.example("firebreak egress ls", "those that are left");
+  run_with_client(rm, common, [name](Client& client, int&) -> net::Task<Result<>> {
+    FB_CO_TRY(co_await client.call("DELETE", policy_path(*name)));
+    co_return Result<>();
+  });
 }
 
-void add_use(CLI::App* egress, Common& common, std::vector<Command>& commands) {
+void add_use(Command& egress, Common& common) {
   auto id = std::make_shared<std::string>();
   auto name = std::make_shared<std::string>();
-  CLI::App* use = egress->add_subcommand(
-      "use", "Give a microVM another policy, at once; connections it does not allow are cut");
-  use->add_option("ID", *id)->required();
-  use->add_option("NAME", *name)->required();
-  commands.push_back({use, [=, &common] {
-                        return with_client(
-                            common, [&](Client& client, int&) -> net::Task<Result<>> {
-                              FB_CO_TRY(co_await client.call("PATCH", microvm_path(*id),
-                                                             json::object{{"egress", *name}}));
-                              co_return Result<>();
-                            });
-                      }});
-  auto tenant = std::make_shared<std::string>();
-  auto fallback = std::make_shared<std::string>();
-  auto maximum = std::make_shared<std::string>();
-  CLI::App* limit = egress->add_subcommand(
+  Command& use = egress.add("use", "Give a microVM another policy, at once");
+  use.about("Connections that the new policy does not allow are cut.");
+  add_microvm_word(use, *id);
+  use.word("NAME", *name, "Name of a policy").kind(ValueKind::policy).required();
+  use.example("firebreak egress use ID NO_EGRESS", "take its network away");
+  use.example("firebreak egress use ID mine", "");
+  run_with_client(use, common, [=](Client& client, int&) -> net::Task<Result<>> {
+    FB_CO_TRY(co_await client.call("PATCH", microvm_path(*id), json::object{{"egress", *name}}));
+    co_return Result<>();
+  });
+}
+
+struct TenantOptions {
+  std::string tenant;
+  std::string fallback;
+  std::string maximum;
+};
+
+void add_tenant(Command& egress, Common& common) {
+  auto options = std::make_shared<TenantOptions>();
+  Command& limit = egress.add(
       "tenant", "Set a tenant's default and maximum policy (needs an administrator's key)");
-  limit->add_option("ACCOUNT", *tenant)->required();
-  limit->add_option("--default", *fallback, "Of runs that ask for none");
-  limit->add_option("--maximum", *maximum, "No run gets more");
-  commands.push_back(
-      {limit, [=, &common] {
-         return with_client(common, [&](Client& client, int&) -> net::Task<Result<>> {
-           json::object body;
-           if (!fallback->empty()) body["default"] = *fallback;
-           if (!maximum->empty()) body["maximum"] = *maximum;
-           FB_CO_TRY_ASSIGN(
-               const json::object set,
-               co_await client.call("PUT", "/v1/tenants/" + percent_encode(*tenant, "") + "/egress",
-                                    body));
-           print_json(set);
-           co_return Result<>();
-         });
-       }});
+  limit.word("ACCOUNT", options->tenant, "The tenant's account id ('firebreak tenant ls')")
+      .required();
+  limit.option("--default", options->fallback, "NAME", "Policy of runs that ask for none")
+      .kind(ValueKind::policy);
+  limit.option("--maximum", options->maximum, "NAME", "No run gets more than this policy")
+      .kind(ValueKind::policy);
+  limit.example("firebreak egress tenant 123456789012 --default NO_EGRESS", "");
+  limit.example("firebreak egress tenant 123456789012 --maximum INTERNET_EGRESS", "");
+  limit.check([options]() -> Result<> {
+    if (!options->fallback.empty() || !options->maximum.empty()) return {};
+    return fail(Code::invalid, "nothing to set; give --default NAME, --maximum NAME, or both");
+  });
+  run_with_client(limit, common, [options](Client& client, int&) -> net::Task<Result<>> {
+    json::object body;
+    if (!options->fallback.empty()) body["default"] = options->fallback;
+    if (!options->maximum.empty()) body["maximum"] = options->maximum;
+    FB_CO_TRY_ASSIGN(
+        const json::object set,
+        co_await client.call(
+            "PUT", "/v1/tenants/" + percent_encode(options->tenant, "") + "/egress", body));
+    print_json(set);
+    co_return Result<>();
+  });
 }
 
 }  // namespace
 
-void add_egress_commands(CLI::App& app, Common& common, std::vector<Command>& commands) {
-  CLI::App* egress = app.add_subcommand(
-      "egress", "What a microVM tried to reach; policies of what microVMs may reach");
-  egress->require_subcommand(0, 1);
-  add_policies(egress, common, commands);
-  add_use(egress, common, commands);
-  add_log(egress, common, commands);
+void add_egress_commands(Command& root, Common& common) {
+  Command& egress =
+      root.add("egress", "Show what a microVM tried to reach; manage egress policies");
+  egress.group(kRulesGroup);
+  egress.example("firebreak egress ID", "what it was allowed and denied");
+  egress.example("firebreak egress ID --suggest", "the smallest policy that would have sufficed");
+  add_policies(egress, common);
+  add_use(egress, common);
+  add_tenant(egress, common);
+  add_log(egress, common);
 }
 
 }  // namespace firebreak::cli

@@ -1,9 +1,5 @@
 // role: what credentials of microVMs may do.
-#include <fstream>
-#include <iostream>
-#include <iterator>
-
-#include <CLI/CLI.hpp>
+#include <memory>
 
 #include "base/text.h"
 #include "commands.h"
@@ -11,7 +7,7 @@
 namespace firebreak::cli {
 namespace {
 
-constexpr const char* kPolicyFooter =
+constexpr const char* kPolicyAbout =
     R"(A policy is an IAM policy document. What nothing allows is denied; a Deny beats every Allow.
   {"Statement": [{"Effect": "Allow", "Action": ["s3:GetObject", "s3:PutObject"],
                   "Resource": "arn:aws:s3:::my-bucket/mine/*"},
@@ -38,11 +34,7 @@ net::Task<Result<>> list_roles(const Common& common, Client& client) {
 }
 
 net::Task<Result<>> set_role(Client& client, std::string name, std::string file) {
-  std::ifstream opened;
-  if (file != "-") opened.open(file);
-  std::istream& in = file == "-" ? std::cin : opened;
-  if (!in) co_return fail(Code::invalid, "cannot read " + file);
-  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  FB_CO_TRY_ASSIGN(const std::string text, read_input(file));
   auto policy = parse_json_object(text);
   if (!policy) co_return fail(policy.error(), file);
   FB_CO_TRY(co_await client.call("PUT", role_path(name), json::object{{"policy", *policy}}));
@@ -51,47 +43,50 @@ net::Task<Result<>> set_role(Client& client, std::string name, std::string file)
 
 }  // namespace
 
-void add_role_commands(CLI::App& app, Common& common, std::vector<Command>& commands) {
-  CLI::App* role = app.add_subcommand("role", "Roles: what credentials of microVMs may do");
-  role->require_subcommand(1);
+void add_role_commands(Command& root, Common& common) {
+  Command& role = root.add("role", "Manage roles: what credentials of microVMs may do");
+  role.group(kRulesGroup);
+  role.example("firebreak role set reader policy.json", "make or replace a role");
+  role.example("firebreak run python --role reader", "its programs find the credentials");
   auto name = std::make_shared<std::string>();
   auto file = std::make_shared<std::string>();
-  CLI::App* ls = role->add_subcommand("ls", "List roles");
-  ls->add_flag("--json", common.json, "Print JSON");
-  commands.push_back({ls, [&common] {
-                        return with_client(common, [&common](Client& client, int&) {
-                          return list_roles(common, client);
-                        });
-                      }});
-  CLI::App* show = role->add_subcommand("show", "Print a role as JSON");
-  show->add_option("NAME", *name)->required();
-  commands.push_back({show, [=, &common] {
-                        return with_client(
-                            common, [&](Client& client, int&) -> net::Task<Result<>> {
-                              FB_CO_TRY_ASSIGN(const json::object shown,
-                                               co_await client.call("GET", role_path(*name)));
-                              print_json(shown);
-                              co_return Result<>();
-                            });
-                      }});
-  CLI::App* set = role->add_subcommand("set", "Make or replace a role");
-  set->add_option("NAME", *name)->required();
-  set->add_option("FILE", *file, "Policy as JSON; - reads standard input")->required();
-  set->footer(kPolicyFooter);
-  commands.push_back({set, [=, &common] {
-                        return with_client(common, [&](Client& client, int&) {
-                          return set_role(client, *name, *file);
-                        });
-                      }});
-  CLI::App* rm = role->add_subcommand("rm", "Remove a role; credentials that are out end");
-  rm->add_option("NAME", *name)->required();
-  commands.push_back({rm, [=, &common] {
-                        return with_client(
-                            common, [&](Client& client, int&) -> net::Task<Result<>> {
-                              FB_CO_TRY(co_await client.call("DELETE", role_path(*name)));
-                              co_return Result<>();
-                            });
-                      }});
+  const auto add_name = [name](Command& command) -> Option& {
+    return command.word("NAME", *name, "Name of a role").kind(ValueKind::role).required();
+  };
+  Command& ls = role.add("ls", "List roles").also({"list"});
+  add_json_flag(ls, common);
+  ls.example("firebreak role ls", "a table");
+  ls.example("firebreak role ls --json", "the same for programs");
+  run_with_client(ls, common,
+                  [&common](Client& client, int&) { return list_roles(common, client); });
+  Command& show = role.add("show", "Print a role as JSON");
+  add_name(show);
+  show.example("firebreak role show reader", "");
+  show.example("firebreak role show reader | jq .policy", "its policy alone");
+  run_with_client(show, common, [name](Client& client, int&) -> net::Task<Result<>> {
+    FB_CO_TRY_ASSIGN(const json::object shown, co_await client.call("GET", role_path(*name)));
+    print_json(shown);
+    co_return Result<>();
+  });
+  Command& set = role.add("set", "Make or replace a role").also({"add", "create"});
+  add_name(set);
+  set.word("FILE", *file, "Policy as JSON; - reads standard input")
+      .kind(ValueKind::file)
+      .required();
+  set.about(kPolicyAbout);
+  set.example("firebreak role set reader policy.json", "");
+  set.example("firebreak role set reader - <policy.json", "from standard input");
+  run_with_client(set, common,
+                  [=](Client& client, int&) { return set_role(client, *name, *file); });
+  Command& rm = role.add("rm", "Remove a role; credentials that are out end");
+  rm.also({"delete", "remove"});
+  add_name(rm);
+  rm.example("firebreak role rm reader", "");
+  rm.example("firebreak role ls", "those that are left");
+  run_with_client(rm, common, [name](Client& client, int&) -> net::Task<Result<>> {
+    FB_CO_TRY(co_await client.call("DELETE", role_path(*name)));
+    co_return Result<>();
+  });
 }
 
 }  // namespace firebreak::cli

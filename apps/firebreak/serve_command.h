@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
-#include <CLI/App.hpp>
-
 #include "server.h"
+
+namespace CLI {
+class App;
+}  // namespace CLI
 
 namespace firebreak::cli {
 

@@ -1,130 +1,60 @@
-// shell: a real terminal in a microVM. Keys go there raw, so colours, job control and resizing are
-// the guest's.
-#include <csignal>
-#include <cstdlib>
-#include <iostream>
+// shell: a terminal in a microVM, or, where our input is none, a shell that reads it.
+#include <memory>
 
-#include <CLI/CLI.hpp>
-#include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/signal_set.hpp>
-#include <sys/ioctl.h>
-#include <termios.h>
-#include <unistd.h>
-
-#include "base/sys.h"
-#include "base/text.h"
 #include "commands.h"
+#include "exec_stream.h"
+#include "terminal.h"
 
 namespace firebreak::cli {
 namespace {
 
-using namespace boost::asio::experimental::awaitable_operators;
-
-constexpr int kSignalStatus = 128;
-
-// Our terminal in raw mode; put back at the end, whatever the end is.
-class RawTerminal {
- public:
-  RawTerminal() {
-    if (::isatty(STDIN_FILENO) == 0 || ::tcgetattr(STDIN_FILENO, &before_) != 0) return;
-    termios raw = before_;
-    ::cfmakeraw(&raw);
-    active_ = ::tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
-  }
-  ~RawTerminal() {
-    if (active_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
-  }
-  RawTerminal(const RawTerminal&) = delete;
-  RawTerminal& operator=(const RawTerminal&) = delete;
-
- private:
-  termios before_{};
-  bool active_ = false;
+struct ShellOptions {
+  std::string id;
+  std::string command;
+  std::string user;
 };
 
-winsize terminal_size() {
-  winsize size{.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
-  if (::ioctl(STDIN_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) size = {24, 80, 0, 0};
-  return size;
-}
-
-net::Task<Result<>> send_keys(Client& client, net::WebSocket& socket) {
-  FB_CO_TRY_ASSIGN(UniqueFd copy, sys::dup(STDIN_FILENO));
-  net::asio::posix::stream_descriptor input(client.io(), copy.release());
-  std::string buffer(4096, '\0');
-  for (;;) {
-    auto [ec, count] = co_await input.async_read_some(net::asio::buffer(buffer), net::kNoThrow);
-    if (ec || count == 0) break;
-    FB_CO_TRY(co_await socket.write(false, std::string_view(buffer).substr(0, count), far_away()));
+net::Task<Result<>> run_shell(Client& client, const ShellOptions& options, int& status) {
+  if (stdin_is_terminal()) {
+    const TerminalRequest request{.id = options.id,
+                                  .argv = {},
+                                  .command = options.command,
+                                  .env = {},
+                                  .cwd = {},
+                                  .user = options.user};
+    co_return co_await run_terminal(client, request, status);
   }
-  // Our input has ended (a pipe): the shell is told so, and what it still prints is shown.
-  FB_CO_TRY(co_await socket.write(false, "\x04", far_away()));
-  net::Event never(client.io().get_executor());
-  (void)co_await never.wait(far_away());
-  co_return Result<>();
-}
-
-net::Task<Result<>> send_sizes(Client& client, net::WebSocket& socket) {
-  net::asio::signal_set changes(client.io(), SIGWINCH);
-  for (;;) {
-    auto [ec, number] = co_await changes.async_wait(net::kNoThrow);
-    if (ec) co_return Result<>();
-    const winsize size = terminal_size();
-    const json::object message{{"type", "resize"}, {"cols", size.ws_col}, {"rows", size.ws_row}};
-    FB_CO_TRY(co_await socket.write(true, json::serialize(message), far_away()));
-  }
-}
-
-net::Task<Result<>> show_output(net::WebSocket& socket, int& status) {
-  for (;;) {
-    FB_CO_TRY_ASSIGN(auto message, co_await socket.read(far_away()));
-    if (!message)
-      co_return fail(Code::unavailable, "the connection ended: " + socket.close_reason());
-    if (!message->text) {
-      FB_CO_TRY(sys::write_all(STDOUT_FILENO, message->data));
-      continue;
-    }
-    FB_CO_TRY_ASSIGN(const json::object line, parse_json_object(message->data));
-    if (text_of(line, "type") != "exit") continue;
-    if (const auto code = parse_u64(text_of(line, "exitCode"))) status = static_cast<int>(*code);
-    if (const auto signal = parse_u64(text_of(line, "signal")))
-      status = kSignalStatus + static_cast<int>(*signal);
-    co_return Result<>();
-  }
+  // A terminal would echo the input, and would not end with it.
+  std::vector<std::string> words{"/bin/sh"};
+  if (!options.command.empty()) words.insert(words.end(), {"-c", options.command});
+  const ExecRequest request{.id = options.id,
+                            .command = std::move(words),
+                            .env = {},
+                            .cwd = {},
+                            .user = options.user,
+                            .interactive = true,
+                            .timeout = {}};
+  co_return co_await run_exec(client, request, status);
 }
 
 }  // namespace
 
-void add_shell_command(CLI::App& app, Common& common, std::vector<Command>& commands) {
-  struct Options {
-    std::string id;
-    std::string command;
-    std::string user;
-  };
-  auto options = std::make_shared<Options>();
-  CLI::App* shell = app.add_subcommand("shell", "A terminal in a microVM");
-  shell->add_option("ID", options->id)->required();
-  shell->add_option("-c,--command", options->command, "Command in place of the login shell");
-  shell->add_option("-u,--user", options->user, "name, uid, or uid:gid");
-  commands.push_back(
-      {shell, [options, &common] {
-         return with_client(common, [&](Client& client, int& status) -> net::Task<Result<>> {
-           const winsize size = terminal_size();
-           const char* term = std::getenv("TERM");
-           std::string path = microvm_path(options->id, "/pty?cols=" + std::to_string(size.ws_col) +
-                                                            "&rows=" + std::to_string(size.ws_row));
-           if (term != nullptr) path += "&term=" + percent_encode(term, "");
-           if (!options->command.empty())
-             path += "&command=" + percent_encode(options->command, "");
-           if (!options->user.empty()) path += "&user=" + percent_encode(options->user, "");
-           FB_CO_TRY_ASSIGN(auto socket, co_await client.websocket(path));
-           const RawTerminal raw;
-           auto ended = co_await (show_output(*socket, status) || send_keys(client, *socket) ||
-                                  send_sizes(client, *socket));
-           co_return std::visit([](auto& result) -> Result<> { return result; }, ended);
-         });
-       }});
+void add_shell_command(Command& root, Common& common) {
+  auto options = std::make_shared<ShellOptions>();
+  Command& shell = root.add("shell", "Open a terminal in a microVM").group(kInsideGroup);
+  shell.also({"attach", "ssh", "console"});
+  shell.about(
+      "The login shell of the image, with keys, colours and the window's size. The exit status is\n"
+      "the shell's. When standard input is no terminal, a plain shell reads it to its end.");
+  add_microvm_word(shell, options->id);
+  shell.option("-c,--command", options->command, "TEXT", "Run this in place of the login shell");
+  shell.option("-u,--user", options->user, "USER", "Name, uid, or uid:gid")
+      .fallback("the image's USER, else root");
+  shell.example("firebreak shell ID", "Ctrl-D or 'exit' ends it");
+  shell.example("firebreak shell ID -c top", "");
+  run_with_client(shell, common, [options](Client& client, int& status) {
+    return run_shell(client, *options, status);
+  });
 }
 
 }  // namespace firebreak::cli

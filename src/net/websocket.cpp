@@ -17,6 +17,7 @@ using wire::WsOpcode;
 // For pongs and answers to a close: the reader's own deadline may be a short one, and a write that
 // misses its deadline ends the connection.
 constexpr std::chrono::seconds kControlTimeout{10};
+constexpr std::size_t kMostOfRefusal = 64UL << 10;  // of the body of an answer that is no 101
 
 class Socket : public WebSocket {
  public:
@@ -132,7 +133,8 @@ Result<> check_handshake(const HttpReply& reply, const std::string& key,
                       : reply.status == 404 ? Code::not_found
                                             : Code::unavailable;
     return fail(code,
-                "the server refused the WebSocket with status " + std::to_string(reply.status));
+                "the server refused the WebSocket with status " + std::to_string(reply.status),
+                reply.body);
   }
   const std::string_view protocol = wire::find_header(reply.headers, "sec-websocket-protocol");
   if (!wire::has_token(wire::find_header(reply.headers, "upgrade"), "websocket") ||
@@ -196,7 +198,12 @@ Task<Result<std::unique_ptr<WebSocket>>> open_websocket(
     call.headers.push_back({"sec-websocket-protocol", name});
   FB_CO_TRY_ASSIGN(auto client, co_await HttpClientStream::start(std::move(stream), std::move(call),
                                                                  false, deadline));
-  FB_CO_TRY_ASSIGN(const HttpReply reply, co_await client->head(deadline));
+  FB_CO_TRY_ASSIGN(HttpReply reply, co_await client->head(deadline));
+  while (reply.status != 101 && reply.body.size() < kMostOfRefusal) {
+    auto more = co_await client->read(Deadline::in(kControlTimeout));
+    if (!more || more->empty()) break;
+    reply.body += *more;
+  }
   FB_CO_TRY(check_handshake(reply, key, protocols));
   co_return std::make_unique<Socket>(co_await asio::this_coro::executor, client->take_stream(),
                                      true, max_message);

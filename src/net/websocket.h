@@ -37,7 +37,8 @@ inline constexpr std::size_t kMaxWebSocketMessage = 1UL << 20;
 Task<Result<std::unique_ptr<WebSocket>>> accept_websocket(
     HttpExchange& exchange, const std::string& protocol, Deadline deadline,
     std::size_t max_message = kMaxWebSocketMessage);
-// Client: sends the handshake over a connected stream and checks the answer.
+// Client: sends the handshake over a connected stream and checks the answer. The detail of an error
+// is the body with which the server refused.
 Task<Result<std::unique_ptr<WebSocket>>> open_websocket(
     std::unique_ptr<ByteStream> stream, std::string host, std::string target, wire::Headers headers,
     std::vector<std::string> protocols, Deadline deadline,

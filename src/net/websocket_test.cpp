@@ -172,5 +172,16 @@ TEST_F(WebSocketTest, RefusesOtherRequests) {
   });
 }
 
+TEST_F(WebSocketTest, TellsWhyItWasRefused) {
+  serve([](HttpExchange& exchange) -> Task<void> {
+    (void)co_await exchange.reply(404, {}, "there is no such room", soon());
+  });
+  run([&]() -> Task<void> {
+    auto refused = co_await open();
+    EXPECT_EQ(refused.error().code, Code::not_found);
+    EXPECT_EQ(refused.error().detail, "there is no such room");
+  });
+}
+
 }  // namespace
 }  // namespace firebreak::net

@@ -390,7 +390,7 @@ TEST_F(Endpoint, TheCommandLineIssuesTokens) {
   for (const json::value& item : items->as_array())
     server->cli({"token", vm.id, "--revoke", std::string(item.at("id").as_string())});
   EXPECT_EQ(get(vm.place + "/", token).status, 403);
-  EXPECT_EQ(server->cli({"token", vm.id}).status, 1);
+  EXPECT_EQ(server->cli({"token", vm.id}).status, 2);
   server->call("DELETE", path(vm.id));
 }
 

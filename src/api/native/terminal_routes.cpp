@@ -1,4 +1,6 @@
 // Routes that are WebSockets: a terminal, and a TCP tunnel to a port of the guest.
+#include <utility>
+
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include "api/native/guest_call.h"
@@ -67,13 +69,29 @@ net::Task<void> terminal_to_client(net::WebSocket& socket, const control::Lease&
   (void)co_await socket.close(1011, "the microVM went away", Deadline::in(std::chrono::seconds(5)));
 }
 
+// A program with arguments, a line for the shell, or a login shell; and its environment.
+Result<machine::ExecSpec> terminal_command(const Call& call) {
+  machine::ExecSpec spec;
+  spec.shell = call.query("command");
+  for (const auto& [name, value] : call.target.query) {
+    if (name == "arg") spec.argv.push_back(value);
+    if (name != "env") continue;
+    const auto at = value.find('=');
+    if (at == std::string::npos || at == 0) return fail(Code::invalid, "env must be NAME=VALUE");
+    spec.env[value.substr(0, at)] = value.substr(at + 1);
+  }
+  if (!spec.argv.empty() && !spec.shell.empty())
+    return fail(Code::invalid, "arg and command exclude each other; give one of them");
+  if (spec.argv.empty() && spec.shell.empty())
+    spec.shell = "command -v bash >/dev/null && exec bash -l || exec sh -l";
+  return spec;
+}
+
 net::Task<Result<>> terminal(control::Supervisor& supervisor, Call& call) {
   if (!net::is_websocket_request(call.exchange.request()))
     co_return fail(Code::invalid, "this is a WebSocket endpoint");
   FB_CO_TRY_ASSIGN(control::Lease held, co_await lease(supervisor, call));
-  machine::ExecSpec spec;
-  spec.shell = call.query("command");
-  if (spec.shell.empty()) spec.shell = "command -v bash >/dev/null && exec bash -l || exec sh -l";
+  FB_CO_TRY_ASSIGN(machine::ExecSpec spec, terminal_command(call));
   spec.user = call.query("user");
   spec.cwd = call.query("cwd");
   spec.env["TERM"] = call.target.has_query("term") ? call.query("term") : "xterm-256color";
@@ -89,25 +107,51 @@ net::Task<Result<>> terminal(control::Supervisor& supervisor, Call& call) {
   co_return Result<>();
 }
 
+// A client that asks for half-close says that it sends no more with this text, and is told so with
+// it, too; without, the end of either side is the end of both.
+constexpr std::string_view kEnd = R"({"type":"end"})";
+
+struct Halves {
+  bool apart = false;  // one may end before the other
+  bool client_ended = false;
+  bool port_ended = false;
+};
+
 net::Task<void> client_to_port(net::WebSocket& socket, const control::Lease& held,
-                               net::ByteStream& port) {
+                               net::ByteStream& port, Halves& halves) {
   const Deadline deadline = Deadline::in(kStreamDeadline);
   for (;;) {
     auto message = co_await socket.read(deadline);
-    if (!message || !*message) break;
+    if (!message || !*message) co_return;
+    if (halves.apart && (*message)->text) {
+      if ((*message)->data != kEnd || std::exchange(halves.client_ended, true)) continue;
+      (void)co_await port.finish(deadline);
+      if (!halves.port_ended) continue;
+      (void)co_await socket.close(1000, "closed", Deadline::in(std::chrono::seconds(5)));
+      co_return;
+    }
     held.count((*message)->data.size(), 0);
     if (!co_await port.write((*message)->data, deadline)) co_return;
   }
 }
 
 net::Task<void> port_to_client(net::WebSocket& socket, const control::Lease& held,
-                               net::ByteStream& port) {
+                               net::ByteStream& port, Halves& halves) {
   const Deadline deadline = Deadline::in(kStreamDeadline);
   for (;;) {
     auto bytes = co_await port.read(deadline);
+    // A connection that broke is not one whose server has said all.
+    if (!bytes) halves.apart = false;
     if (!bytes || bytes->empty()) break;
     held.count(0, bytes->size());
     if (!co_await socket.write(false, *bytes, deadline)) co_return;
+  }
+  halves.port_ended = true;
+  if (halves.apart && !halves.client_ended) {
+    if (!co_await socket.write(true, kEnd, deadline)) co_return;
+    net::Event never(co_await net::asio::this_coro::executor);
+    (void)co_await never.wait(deadline);
+    co_return;
   }
   (void)co_await socket.close(1000, "closed", Deadline::in(std::chrono::seconds(5)));
 }
@@ -123,7 +167,9 @@ net::Task<Result<>> tunnel(control::Supervisor& supervisor, Call& call) {
                    co_await image::connect_guest(held.agent(), static_cast<std::uint16_t>(*port),
                                                  call.deadline));
   FB_CO_TRY_ASSIGN(auto socket, co_await net::accept_websocket(call.exchange, "", call.deadline));
-  co_await (client_to_port(*socket, held, *stream) || port_to_client(*socket, held, *stream));
+  Halves halves{.apart = call.flag("halfClose")};
+  co_await (client_to_port(*socket, held, *stream, halves) ||
+            port_to_client(*socket, held, *stream, halves));
   stream->close();
   co_return Result<>();
 }
@@ -133,9 +179,9 @@ net::Task<Result<>> tunnel(control::Supervisor& supervisor, Call& call) {
 void NativeApi::add_terminal_routes() {
   control::Supervisor& s = supervisor_;
   router_.add({"GET", "/v1/microvms/{id}/pty",
-               "Terminal over WebSocket: ?cols, ?rows, ?command, ?user, ?cwd, ?term", false,
+               "Terminal over WebSocket: ?cols, ?rows, ?command, ?arg, ?env, ?user, ?cwd, ?term", false,
                [&s](Call& call) { return terminal(s, call); }});
-  router_.add({"GET", "/v1/microvms/{id}/tunnel", "TCP to ?port of the guest over WebSocket", false,
+  router_.add({"GET", "/v1/microvms/{id}/tunnel", "TCP to ?port of the guest over WebSocket; ?halfClose=1", false,
                [&s](Call& call) { return tunnel(s, call); }});
 }
 

@@ -1,0 +1,168 @@
+// Help of a command, and the word that a misspelt one was meant to be.
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "arguments.h"
+#include "base/text.h"
+
+namespace firebreak::cli {
+namespace {
+
+constexpr std::size_t kWidth = 90;
+constexpr std::size_t kIndent = 30;  // of the texts beside options
+
+// Words of `text` in lines of at most `width`, the second and later ones indented.
+std::string wrapped(const std::string& text, std::size_t indent) {
+  std::string out;
+  std::size_t used = indent;
+  for (const std::string_view word : split(text, ' ')) {
+    if (word.empty()) continue;
+    if (used > indent && used + 1 + word.size() > kWidth) {
+      out += "\n" + std::string(indent, ' ');
+      used = indent;
+    }
+    if (used > indent) {
+      out += ' ';
+      ++used;
+    }
+    out += word;
+    used += word.size();
+  }
+  return out;
+}
+
+std::string row(const std::string& left, const std::string& text) {
+  std::string out = "  " + left;
+  out += out.size() + 2 > kIndent ? "\n" + std::string(kIndent, ' ')
+                                  : std::string(kIndent - out.size(), ' ');
+  return out + wrapped(text, kIndent) + "\n";
+}
+
+std::string number(double value) {
+  return fmt::format("{}", value);
+}
+
+std::string details(const Option& option) {
+  std::string out = option.help;
+  const auto add = [&out](const std::string& text) { out += (out.empty() ? "" : "; ") + text; };
+  if (!option.choices.empty()) {
+    std::string all;
+    for (const std::string& choice : option.choices) all += (all.empty() ? "" : ", ") + choice;
+    add("one of: " + all);
+  }
+  if (option.least) add(number(*option.least) + " to " + number(*option.most));
+  if (option.binding.repeats && !option.long_name.empty()) add("may be repeated");
+  if (!option.otherwise.empty())
+    add("default: " + option.otherwise);
+  else if (!option.is_flag() && !option.binding.default_text.empty())
+    add("default: " + option.binding.default_text);
+  if (!option.variable.empty()) add("environment: " + option.variable);
+  for (const std::string& other : option.needed) add("with " + other);
+  return out;
+}
+
+std::string names_of(const Option& option) {
+  std::string out = option.short_name.empty() ? "    " : option.short_name + ", ";
+  out += option.long_name;
+  if (!option.is_flag()) out += " " + option.value_name;
+  return out;
+}
+
+std::string usage_of(const Command& command) {
+  std::string out = command.path();
+  if (!command.options.empty()) out += " [OPTIONS]";
+  if (!command.usage_words.empty()) return out + " " + command.usage_words;
+  for (const auto& word : command.words) {
+    std::string one = word->value_name;
+    if (word->binding.repeats) one += "...";
+    if (word->is_rest) one = "-- " + one;
+    out += word->is_required ? " " + one : " [" + one + "]";
+  }
+  return out;
+}
+
+std::string commands_of(const Command& command) {
+  std::vector<std::string> headings;
+  for (const auto& one : command.commands) {
+    if (!one->hidden && std::ranges::find(headings, one->heading) == headings.end())
+      headings.push_back(one->heading);
+  }
+  std::string out;
+  for (const std::string& heading : headings) {
+    out += "\n" + (heading.empty() ? "Commands" : heading) + ":\n";
+    for (const auto& one : command.commands) {
+      if (!one->hidden && one->heading == heading) out += row(one->name, one->help);
+    }
+  }
+  return out;
+}
+
+// Letters put in, left out, replaced, or swapped with their neighbour.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before;
+  std::vector<std::size_t> last(b.size() + 1);
+  std::vector<std::size_t> now(b.size() + 1);
+  std::iota(last.begin(), last.end(), 0);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    now[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t change = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      now[j] = std::min({last[j] + 1, now[j - 1] + 1, change});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        now[j] = std::min(now[j], before[j - 2] + 1);
+    }
+    before = last;
+    last = now;
+  }
+  return last[b.size()];
+}
+
+}  // namespace
+
+std::string help_text(const Command& command) {
+  std::string out = command.help + ".\n\nUsage: ";
+  out += command.commands.empty() || command.body ? usage_of(command)
+                                                  : command.path() + " [OPTIONS] COMMAND";
+  if (command.body && !command.commands.empty()) out += "\n       " + command.path() + " COMMAND";
+  out += "\n";
+  if (!command.text.empty()) out += "\n" + command.text + "\n";
+  if (!command.words.empty()) out += "\nArguments:\n";
+  for (const auto& word : command.words) out += row(word->value_name, details(*word));
+  out += commands_of(command);
+  out += "\nOptions:\n";
+  for (const auto& option : command.options) out += row(names_of(*option), details(*option));
+  out += row("-h, --help", "Print this help and exit");
+  if (!command.examples.empty()) out += "\nExamples:\n";
+  std::size_t widest = 0;
+  for (const auto& example : command.examples) widest = std::max(widest, example.line.size());
+  widest = std::min(widest, kWidth / 2);
+  for (const auto& [line, says] : command.examples) {
+    out += "  " + line;
+    if (!says.empty())
+      out += std::string(line.size() < widest ? widest - line.size() : 0, ' ') + "  # " + says;
+    out += "\n";
+  }
+  return out;
+}
+
+std::optional<std::string> closest_word(std::string_view word,
+                                        const std::vector<std::string>& known) {
+  std::optional<std::string> best;
+  // A short word is another word after two changes.
+  std::size_t allowed = word.size() <= 3 ? 1 : 2;
+  for (const std::string& one : known) {
+    const std::size_t away = distance(word, one);
+    if (away > allowed || (best && away == allowed)) continue;
+    best = one;
+    allowed = away;
+  }
+  // "susp" or "--no-auto".
+  for (const std::string& one : known) {
+    if (!best && word.size() >= 3 && one.starts_with(word)) best = one;
+  }
+  return best;
+}
+
+}  // namespace firebreak::cli
