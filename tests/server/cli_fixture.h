@@ -2,10 +2,12 @@
 // code only.
 #pragma once
 
+#include <chrono>
 #include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>

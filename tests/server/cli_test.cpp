@@ -285,17 +285,16 @@ TEST_F(Cli, TheShellIsARealTerminal) {
   terminal.type("sleep 1; stty size\n");
   EXPECT_TRUE(terminal.expect("20 70")) << terminal.seen();
   // Job control: Ctrl-C ends the command, not the shell; Ctrl-Z stops it.
-  terminal.type("sleep 600\n");
-  EXPECT_TRUE(terminal.expect("sleep 600"));
-  ::usleep(300'000);  // the shell must have started it before a key can end it
+  // The shell must have started it before a key can end it.
+  terminal.type("sh -c 'echo beg''un; exec sleep 600'\n");
+  EXPECT_TRUE(terminal.expect("begun"));
   terminal.type("\x03");
   EXPECT_TRUE(terminal.expect("^C"));
   EXPECT_TRUE(terminal.expect("%% "));
   terminal.type("echo after-$((1+1))\n");
   EXPECT_TRUE(terminal.expect("after-2")) << terminal.seen();
-  terminal.type("sleep 600\n");
-  EXPECT_TRUE(terminal.expect("sleep 600"));
-  ::usleep(300'000);
+  terminal.type("sh -c 'echo beg''un; exec sleep 600'\n");
+  EXPECT_TRUE(terminal.expect("begun"));
   terminal.type("\x1a");
   EXPECT_TRUE(terminal.expect("Stopped")) << terminal.seen();
   // A shell that still has stopped jobs does not exit at once.
