@@ -237,7 +237,7 @@ TEST(BuildAndServer, ImagesOutliveTheGuestDirectoryTheyWereMadeFrom) {
   EXPECT_THAT(leaks.out, AllOf(HasSubstr("base " + bases), HasSubstr("stand on it")));
   const Answer refused = server.call("POST", "/v1/microvms", json::object{{"image", "own"}});
   EXPECT_EQ(refused.status, 502) << refused.text;
-  EXPECT_THAT(refused.text_of("message"), HasSubstr("below it is gone"));
+  EXPECT_THAT(refused.text_of("message"), HasSubstr("is gone; put it back"));
 }
 
 TEST(BuildAndServer, WhatACrashLeftOfARemovedImageIsGoneAfterTheRestart) {

@@ -27,8 +27,9 @@ Result<std::shared_ptr<QemuSnapshot>> QemuSnapshot::load(const MachineHost& host
   if (state != record.state_sha256) return refused(directory, "the device state is damaged");
   for (const DiskLayer& disk : record.disks) {
     if (!sys::exists(disk.path))
-      return refused(directory, "the disk " + disk.path +
-                                    " below it is gone; put it back, or build the image again");
+      return fail(Code::not_found, "snapshot " + directory + " cannot be used: its disk " +
+                                       disk.path +
+                                       " is gone; put it back, or build the image again");
     FB_TRY_ASSIGN(UniqueFd fd, sys::open(disk.path, O_RDONLY));
     FB_TRY_ASSIGN(const std::uint64_t bytes, sys::file_size(fd.get()));
     if (bytes != disk.bytes) return refused(directory, "disk layer " + disk.path + " has changed");
