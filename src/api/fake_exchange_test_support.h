@@ -34,6 +34,7 @@ class FakeExchange final : public net::HttpExchange {
   }
   net::Task<Result<>> finish(Deadline, wire::Headers) override { co_return Result<>(); }
   bool started() const override { return status != 0; }
+  void note_caller(bool) override {}
   net::Task<bool> wait_gone(Deadline) override { co_return false; }
   net::Task<Result<std::unique_ptr<net::ByteStream>>> upgrade(wire::Headers, Deadline) override {
     co_return fail(Code::invalid, "not in this test");

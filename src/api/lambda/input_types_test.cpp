@@ -61,7 +61,7 @@ const std::map<std::string, const char*> kBodies{
 class LambdaInputs : public control::FakeWorld {
  protected:
   LambdaInputs()
-      : supervisor_(*services_), images_(*services_, supervisor_.pool(), "", dir_ + "/builds") {
+      : supervisor_(*services_), images_(*services_, supervisor_.pool(), "", {}, dir_ + "/builds") {
     services_->options.budget = {.memory_mib = 65536, .millicpu = 64000};
     image_.id = core::ImageId("image-demo");
     image_.tenant = tenant_.id;

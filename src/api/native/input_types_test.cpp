@@ -91,7 +91,7 @@ class NativeInputs : public control::FakeWorld {
 
   control::KeyRing keys_{*db_, clock_, wire::SealingKey{}};
   control::Supervisor supervisor_{*services_};
-  control::Images images_{*services_, supervisor_.pool(), "", dir_ + "/builds"};
+  control::Images images_{*services_, supervisor_.pool(), "", {}, dir_ + "/builds"};
   std::unique_ptr<image::LayerCache> layers_ = *image::LayerCache::open(dir_ + "/layers");
   std::unique_ptr<image::CacheMounts> mounts_ = *image::CacheMounts::open(dir_ + "/mounts");
   net::asio::thread_pool pool_{1};
