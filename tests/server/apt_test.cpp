@@ -118,13 +118,14 @@ TEST_F(Apt, ABuildInstallsAPackageFromPyPi) {
       GTEST_SKIP() << "this host asks a proxy for PyPI (" << name
                    << "), which guests need not reach";
   }
-  const std::string answer =
-      host("curl -sS -m 30 -o /dev/null -w '%{http_code}' https://pypi.org/simple/six/ 2>&1");
-  if (answer != "200") GTEST_SKIP() << "this host does not reach PyPI: " << answer;
   const Context context(
       "FROM python:3.11-slim\n"
       "RUN pip install --break-system-packages --no-compile --disable-pip-version-check six\n");
   const auto made = server->cli({"image", "build", "six", context.path()});
+  // pip says so when it got no answer at all; an answer that it does not trust is another error.
+  if (made.status != 0 && made.err.contains("No matching distribution found") &&
+      !made.err.contains("CERTIFICATE_VERIFY_FAILED"))
+    GTEST_SKIP() << "this host does not reach PyPI";
   ASSERT_EQ(made.status, 0) << made.err;
   EXPECT_THAT(made.err, testing::AllOf(HasSubstr("guests trust the host's certificates: "),
                                        HasSubstr("Successfully installed six")));

@@ -179,9 +179,10 @@ net::Task<Result<>> tunnel(control::Supervisor& supervisor, Call& call) {
 void NativeApi::add_terminal_routes() {
   control::Supervisor& s = supervisor_;
   router_.add({"GET", "/v1/microvms/{id}/pty",
-               "Terminal over WebSocket: ?cols, ?rows, ?command, ?arg, ?env, ?user, ?cwd, ?term", false,
-               [&s](Call& call) { return terminal(s, call); }});
-  router_.add({"GET", "/v1/microvms/{id}/tunnel", "TCP to ?port of the guest over WebSocket; ?halfClose=1", false,
+               "Terminal over WebSocket: ?cols, ?rows, ?command, ?arg, ?env, ?user, ?cwd, ?term",
+               false, [&s](Call& call) { return terminal(s, call); }});
+  router_.add({"GET", "/v1/microvms/{id}/tunnel",
+               "TCP to ?port of the guest over WebSocket; ?halfClose=1", false,
                [&s](Call& call) { return tunnel(s, call); }});
 }
 
