@@ -58,6 +58,7 @@ Result<control::BaseImageRequest> parse_build(const json::object& body) {
   const json::object* preload = reader.object("preload", false);
   FB_TRY(reader.result());
   if (preload != nullptr) {
+    FB_TRY(check_known(*preload, {"python", "node"}));
     FB_TRY_ASSIGN(request.preload, core::preload_from_json(*preload));
   }
   if (hooks != nullptr) {
