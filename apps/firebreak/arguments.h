@@ -29,8 +29,6 @@ struct Binding {
   Binding(std::uint64_t& target);                 // NOLINT(google-explicit-constructor)
   Binding(std::optional<std::uint64_t>& target);  // NOLINT(google-explicit-constructor)
   Binding(std::optional<double>& target);         // NOLINT(google-explicit-constructor)
-  // For a description that is made from another one.
-  explicit Binding(std::function<bool(const std::string&)> set) : set(std::move(set)) {}
 
   std::function<bool(const std::string&)> set;  // false: this is no such value
   std::string type = "text";                    // what the value must be, for messages
@@ -73,6 +71,7 @@ struct Option {
   std::vector<std::string> needed;
   std::vector<Rule> excluded;
   std::string variable;
+  bool names_variable = true;  // in the help
   std::string otherwise;
   std::string required_repair;
   ValueKind value_kind = ValueKind::text;
@@ -135,6 +134,9 @@ struct Parsed {
   Command* command = nullptr;  // the last one named
   bool help = false;           // its help was asked for, and nothing else was checked
 };
+
+// Checks the value and sets the option's variable, as the parser does.
+Result<> set_option(Option& option, const std::string& value);
 
 // Sets the bound variables. The error says what is wrong with the words and how to repair it.
 Result<Parsed> parse_words(Command& root, const std::vector<std::string>& words);

@@ -58,7 +58,7 @@ std::string details(const Option& option) {
     add("default: " + option.otherwise);
   else if (!option.is_flag() && !option.binding.default_text.empty())
     add("default: " + option.binding.default_text);
-  if (!option.variable.empty()) add("environment: " + option.variable);
+  if (!option.variable.empty() && option.names_variable) add("environment: " + option.variable);
   for (const std::string& other : option.needed) add("with " + other);
   return out;
 }

@@ -44,29 +44,6 @@ Result<> check_value(const Option& option, const std::string& value) {
   return {};
 }
 
-Result<> assign(Option& option, const std::string& value) {
-  if (option.given && !option.binding.repeats && !option.is_flag())
-    return wrong(option.name() + " was given twice", "give it once");
-  FB_TRY(check_value(option, value));
-  const std::string bounds =
-      option.least ? fmt::format(" from {} to {}", *option.least, *option.most) : "";
-  if (!option.binding.set(value)) {
-    return wrong(
-        fmt::format("{} must be {}{}, not '{}'", option.name(), option.binding.type, bounds, value),
-        option.range_repair);
-  }
-  if (option.least) {
-    const double number = std::strtod(value.c_str(), nullptr);
-    if (!(number >= *option.least && number <= *option.most)) {
-      return wrong(
-          fmt::format("{} must be {}{}, not {}", option.name(), option.binding.type, bounds, value),
-          option.range_repair);
-    }
-  }
-  option.given = true;
-  return {};
-}
-
 using Assign = std::function<Result<>(Option&, const std::string&)>;
 
 // Where in the description the words have come to.
@@ -210,7 +187,7 @@ Result<> read_environment(Option& option) {
   if (option.given || option.variable.empty()) return {};
   const char* value = std::getenv(option.variable.c_str());
   if (value == nullptr || *value == '\0') return {};
-  if (auto good = assign(option, value); !good) return fail(good.error(), option.variable);
+  if (auto good = set_option(option, value); !good) return fail(good.error(), option.variable);
   option.from_environment = true;
   return {};
 }
@@ -251,8 +228,31 @@ Result<> check_command(Command& command) {
 
 }  // namespace
 
+Result<> set_option(Option& option, const std::string& value) {
+  if (option.given && !option.binding.repeats && !option.is_flag())
+    return wrong(option.name() + " was given twice", "give it once");
+  FB_TRY(check_value(option, value));
+  const std::string bounds =
+      option.least ? fmt::format(" from {} to {}", *option.least, *option.most) : "";
+  if (!option.binding.set(value)) {
+    return wrong(
+        fmt::format("{} must be {}{}, not '{}'", option.name(), option.binding.type, bounds, value),
+        option.range_repair);
+  }
+  if (option.least) {
+    const double number = std::strtod(value.c_str(), nullptr);
+    if (!(number >= *option.least && number <= *option.most)) {
+      return wrong(
+          fmt::format("{} must be {}{}, not {}", option.name(), option.binding.type, bounds, value),
+          option.range_repair);
+    }
+  }
+  option.given = true;
+  return {};
+}
+
 Result<Parsed> parse_words(Command& root, const std::vector<std::string>& words) {
-  Cursor cursor(root, assign);
+  Cursor cursor(root, set_option);
   for (const std::string& word : words) {
     auto taken = cursor.take(word);
     if (cursor.help()) return Parsed{&cursor.command(), true};
@@ -282,7 +282,7 @@ Completion complete_words(Command& root, std::vector<std::string> words) {
     for (const auto& own : root.options) {
       if (own.get() != &option) continue;
       option.given = false;  // it may come from our own environment
-      return assign(option, value);
+      return set_option(option, value);
     }
     return Result<>();
   });

@@ -5,7 +5,7 @@
 
 #include "commands.h"
 #include "doctor_command.h"
-#include "serve_arguments.h"
+#include "serve_command.h"
 
 namespace firebreak::cli {
 namespace {

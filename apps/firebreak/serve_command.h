@@ -2,21 +2,13 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "server.h"
-
-namespace CLI {
-class App;
-}  // namespace CLI
+#include "arguments.h"
+#include "client.h"
 
 namespace firebreak::cli {
 
-// The arguments of `serve` with what the file given by --config adds: options that are set neither
-// on the command line nor in the environment. An error names the file and the line or the key.
-Result<std::vector<std::string>> with_config_file(std::vector<std::string> arguments);
-
-CLI::App* add_serve(CLI::App& app, ServerConfig& config, const std::string& program_dir);
-int run_serve(ServerConfig config);
+// The data directory that all commands look in is the server's, too.
+void add_serve_command(Command& root, const ServerChoice& choice, const std::string& program_dir);
 
 }  // namespace firebreak::cli

@@ -105,6 +105,36 @@ TEST(Usage, WrongWordsEndWithStatusTwoAndTheRepair) {
   }
 }
 
+TEST(Usage, TheConfigurationFileIsChecked) {
+  const Program firebreak;
+  const std::string file = firebreak.home() + "/firebreak.toml";
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"lisen = \"127.0.0.1:1\"\n",
+       file + ": 'lisen' is not an option of serve; did you mean 'listen'?"},
+      {"log-level = \"shout\"\n", file + ": --log-level must be debug, info, warn or error"},
+      {"overcommit = 65\n", file + ": --overcommit must be a whole number from 1 to 64"},
+      {"[table]\nlisten = \"x\"\n", file + ": 'table.listen' is not an option of serve"},
+      {"listen = [\"a\", \"b\"]\n", file + ": 'listen' is not an option of serve"},
+      // Several of this one are fine; what is wrong comes after it.
+      {"build-env = [\"A=1\", \"B=2\"]\nlog-level = \"shout\"\n", "--log-level must be"},
+  };
+  for (const auto& [text, says] : cases) {
+    std::ofstream(file) << text;
+    const Printed printed = firebreak({"serve", "--config", file});
+    EXPECT_EQ(printed.status, 2) << text;
+    EXPECT_THAT(printed.err, HasSubstr(says)) << text;
+  }
+  EXPECT_THAT(firebreak({"serve", "--config", "/nosuch.toml"}).err,
+              HasSubstr("cannot read the configuration /nosuch.toml"));
+  // A word comes before the file.
+  std::ofstream(file) << "log-level = \"shout\"\noverlap = 1\n";
+  EXPECT_THAT(firebreak({"serve", "--config", file, "--log-level", "info"}).err,
+              HasSubstr("'overlap' is not an option"));
+  EXPECT_THAT(
+      firebreak({"serve", "--build-env", "A=1", "--build-env=B=2", "--log-level", "shout"}).err,
+      HasSubstr("--log-level must be"));
+}
+
 // Commands that the help of a command lists, as words.
 std::vector<std::string> listed(const std::string& help) {
   std::vector<std::string> names;
