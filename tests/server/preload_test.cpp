@@ -44,7 +44,7 @@ TEST_F(Build, ModulesAreLoadedInTheFirstRunOfEveryClone) {
   EXPECT_EQ(image.at("versions").at(0).at("preload"), modules);
 
   const auto again = build("loaded", context, {"--preload", "python=colorsys,fb_made"});
-  EXPECT_THAT(again.err, HasSubstr("is the same: taken"));
+  EXPECT_THAT(again.err, HasSubstr("nothing has changed since loaded:1.0"));
   const auto other =
       build("loaded", context, {"--preload", "python=fb_made", "--preload", "python=colorsys"});
   ASSERT_EQ(other.status, 0) << other.err;
@@ -67,7 +67,7 @@ TEST_F(Build, AModuleThatCannotBeLoadedFailsTheBuildByName) {
   EXPECT_THAT(node.err, HasSubstr("node is not installed"));
   for (const char* wrong : {"python", "python=a b", "ruby=x", "node=../x"}) {
     const auto refused = build("unloaded", context, {"--preload", wrong});
-    EXPECT_EQ(refused.status, 1) << wrong;
+    EXPECT_NE(refused.status, 0) << wrong;
     EXPECT_THAT(refused.err, HasSubstr("preload")) << wrong;
     EXPECT_THAT(refused.err, Not(HasSubstr("booting"))) << wrong;
   }
