@@ -21,14 +21,14 @@ enum class ValueKind { text, file, directory, microvm, image, policy, role, cont
 // The variable that takes an option's value. It must outlive the parsing.
 struct Binding {
   // They convert on purpose: a variable is written where a binding is asked for.
-  Binding(std::string& target);                   // NOLINT(google-explicit-constructor)
-  Binding(std::optional<std::string>& target);    // NOLINT(google-explicit-constructor)
-  Binding(std::vector<std::string>& target);      // NOLINT(google-explicit-constructor)
-  Binding(bool& target);                          // NOLINT(google-explicit-constructor)
-  Binding(std::uint32_t& target);                 // NOLINT(google-explicit-constructor)
-  Binding(std::uint64_t& target);                 // NOLINT(google-explicit-constructor)
-  Binding(std::optional<std::uint64_t>& target);  // NOLINT(google-explicit-constructor)
-  Binding(std::optional<double>& target);         // NOLINT(google-explicit-constructor)
+  Binding(std::string& target);
+  Binding(std::optional<std::string>& target);
+  Binding(std::vector<std::string>& target);
+  Binding(bool& target);
+  Binding(std::uint32_t& target);
+  Binding(std::uint64_t& target);
+  Binding(std::optional<std::uint64_t>& target);
+  Binding(std::optional<double>& target);
 
   std::function<bool(const std::string&)> set;  // false: this is no such value
   std::string type = "text";                    // what the value must be, for messages

@@ -69,7 +69,7 @@ Result<std::string> save_result(const std::string& directory, std::string_view k
   FB_TRY(sys::mkdirs(directory, 0755));
   constexpr int kMost = 100000;
   for (int number = 1; number < kMost; ++number) {
-    const std::string path =
+    std::string path =
         directory + "/result-" + std::to_string(number) + "." + std::string(known.ending);
     auto file = sys::open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0644);
     if (!file) {
