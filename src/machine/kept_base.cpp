@@ -33,7 +33,7 @@ bool cannot_link(int error) {
 
 Result<std::string> keep_base(const std::string& disk, const std::string& directory) {
   std::error_code missing;
-  const std::string real = std::filesystem::canonical(disk, missing).string();
+  std::string real = std::filesystem::canonical(disk, missing).string();
   if (missing) return disk;
   FB_TRY(sys::mkdirs(directory, 0755));
   const std::string kept_in = std::filesystem::canonical(directory).string();
