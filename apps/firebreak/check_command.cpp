@@ -60,8 +60,8 @@ Result<json::object> check_alone(const std::string& data_dir, bool repair) {
   FB_TRY_ASSIGN(const machine::EngineConfig config, engine_config(data_dir));
   FB_TRY_ASSIGN(auto store,
                 store::open_sqlite_store({.path = data_dir + "/firebreak.db", .vfs = ""}));
-  store::Database db(std::move(store));
   net::asio::io_context io(1);
+  store::Database db(io.get_executor(), std::move(store));
   net::asio::thread_pool pool(2);
   FB_TRY_ASSIGN(auto engine, machine::QemuEngine::create(config, io.get_executor(), pool));
   Result<control::CheckReport> report = fail(Code::internal, "the check did not run");

@@ -105,7 +105,7 @@ class Server {
     FB_TRY(sys::mkdirs(config_.data_dir, 0700));
     FB_TRY_ASSIGN(auto store, store::open_sqlite_store(
                                   {.path = config_.data_dir + "/firebreak.db", .vfs = ""}));
-    db_ = std::make_unique<store::Database>(std::move(store));
+    db_ = std::make_unique<store::Database>(io_.get_executor(), std::move(store));
     FB_TRY_ASSIGN(const wire::SealingKey master,
                   control::load_master_key(config_.data_dir + "/master.key"));
     keys_ = std::make_unique<control::KeyRing>(*db_, clock_, master);
@@ -279,8 +279,9 @@ class Server {
 
   // Tenants `system` and `default`, and the first key, written for the operator.
   Task<Result<>> first_start() {
-    FB_CO_TRY_ASSIGN(const auto tenants,
-                     co_await db_->run([](store::Store& store) { return store.list_tenants(); }));
+    FB_CO_TRY_ASSIGN(const auto tenants, co_await db_->run([](const store::Store& store) {
+      return store.list_tenants();
+    }));
     const std::string file = config_.data_dir + "/credentials.json";
     if (!tenants.empty() && sys::exists(file)) co_return Result<>();
     if (tenants.empty()) {
@@ -398,7 +399,7 @@ class Server {
     if (known) {
       const core::ImageId id = known->id;
       auto version =
-          co_await db_->run([&id](store::Store& store) { return store.latest_runnable(id); });
+          co_await db_->run([&id](const store::Store& store) { return store.latest_runnable(id); });
       if (version && *version && control::guest_ca_in(**version) == images_->ca() &&
           co_await catalogue_->load((*version)->snapshot, Deadline::in(std::chrono::seconds(60)))) {
         begun();

@@ -180,7 +180,7 @@ net::Task<Result<std::optional<image::FoundBase>>> BaseFinder::find_image(core::
     if (!number) co_return std::nullopt;
   }
   std::optional<core::ImageVersion> version;
-  FB_CO_TRY(co_await services_.db.run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await services_.db.run([&](const store::Store& store) -> Result<> {
     FB_TRY_ASSIGN(const auto image, store.find_image_by_name(tenant, plain));
     if (!image) return {};
     FB_TRY_ASSIGN(version, number ? store.find_version(image->id, *number)

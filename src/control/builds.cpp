@@ -115,9 +115,9 @@ net::Task<Result<CacheUse>> Builds::cache_use(core::TenantId tenant) {
 }
 
 net::Task<Result<>> Builds::shrink_caches(core::TenantId tenant) {
-  FB_CO_TRY_ASSIGN(const auto found, co_await services_.db.run([&tenant](store::Store& store) {
-    return store.find_tenant(tenant);
-  }));
+  FB_CO_TRY_ASSIGN(const auto found,
+                   co_await services_.db.run(
+                       [&tenant](const store::Store& store) { return store.find_tenant(tenant); }));
   if (!found) co_return co_await forget(tenant);
   FB_CO_TRY(cache_.shrink(tenant.str(), config_.cache_bytes));
   auto shrink = [&] { return mounts_.shrink(tenant.str(), config_.cache_mount_bytes); };
@@ -128,8 +128,9 @@ net::Task<Result<>> Builds::prune_bases() {
   std::set<std::string> used;
   for (const auto& [name, disk] : config_.bases.managed) used.insert(disk);
   used.insert(config_.bases.scratch_disk);
-  FB_CO_TRY_ASSIGN(const auto all, co_await services_.db.run(
-                                       [](store::Store& store) { return store.all_versions(); }));
+  FB_CO_TRY_ASSIGN(const auto all, co_await services_.db.run([](const store::Store& store) {
+    return store.all_versions();
+  }));
   for (const core::ImageVersion& version : all) {
     if (version.snapshot.empty()) continue;
     const auto chain =
@@ -424,7 +425,7 @@ net::Task<Result<bool>> Builds::hold(ActivePtr active, std::string snapshot) {
 net::Task<std::optional<std::string>> Builds::same_snapshot(ActivePtr active, std::string key,
                                                             Deadline deadline) {
   const auto names = co_await services_.db.run(
-      [&](store::Store& store) { return snapshots_made_by(store, active->tenant.id, key); });
+      [&](const store::Store& store) { return snapshots_made_by(store, active->tenant.id, key); });
   if (!names) co_return std::nullopt;
   for (const std::string& name : *names) {
     const auto held = co_await hold(active, name);
@@ -438,7 +439,7 @@ net::Task<std::optional<std::string>> Builds::same_snapshot(ActivePtr active, st
 
 net::Task<Result<core::Build>> Builds::wait(core::Build build, Deadline deadline) {
   for (;;) {
-    const auto found = co_await services_.db.run([&](store::Store& store) {
+    const auto found = co_await services_.db.run([&](const store::Store& store) {
       return store.find_build(build.image, build.version, build.id);
     });
     if (!found) co_return std::unexpected(found.error());

@@ -219,7 +219,7 @@ CheckReport compare(const Expected& expected, const Found& found) {
 
 namespace {
 
-Result<> expect_images(store::Store& store, Expected& expected) {
+Result<> expect_images(const store::Store& store, Expected& expected) {
   FB_TRY_ASSIGN(const auto versions, store.all_versions());
   for (const core::ImageVersion& version : versions) {
     if (!version.snapshot.empty()) expected.snapshots.insert(version.snapshot);
@@ -237,10 +237,10 @@ net::Task<Result<CheckReport>> look_once(const CheckContext& context) {
   FB_CO_TRY_ASSIGN(const Found found, context.look());
   Expected expected;
   if (context.other_machines) expected.other_machines = context.other_machines();
-  FB_CO_TRY_ASSIGN(expected.microvms, co_await context.db.run([](store::Store& store) {
+  FB_CO_TRY_ASSIGN(expected.microvms, co_await context.db.run([](const store::Store& store) {
     return store.live_microvms();
   }));
-  FB_CO_TRY(co_await context.db.run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await context.db.run([&](const store::Store& store) -> Result<> {
     FB_TRY_ASSIGN(const auto ids, store.microvm_ids());
     for (const core::MicrovmId& id : ids) expected.recorded.insert(id.str());
     return expect_images(store, expected);

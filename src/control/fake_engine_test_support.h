@@ -147,7 +147,7 @@ class FakeWorld : public testing::Test {
     std::filesystem::create_directories(dir_);
     auto store = store::open_sqlite_store({.path = dir_ + "/store.db"});
     EXPECT_TRUE(store) << store.error().text();
-    db_.emplace(*std::move(store));
+    db_.emplace(io_.get_executor(), *std::move(store));
     services_.emplace(Services{.engine = engine_,
                                .db = *db_,
                                .catalogue = catalogue_,

@@ -14,6 +14,13 @@ namespace {
 using core::ImageState;
 using core::VersionState;
 
+// For the records of a build. It has taken minutes: a slow disk is waited for.
+constexpr auto kRecordTime = std::chrono::minutes(10);
+
+bool unfinished(const core::ImageVersion& version) {
+  return version.state == VersionState::pending || version.state == VersionState::in_progress;
+}
+
 // Images whose build a crash cut; their older versions can still be run.
 Result<> fail_unfinished_images(store::Store& store) {
   FB_TRY_ASSIGN(const auto tenants, store.list_tenants());
@@ -28,36 +35,43 @@ Result<> fail_unfinished_images(store::Store& store) {
   return {};
 }
 
+// A version whose build a crash cut, with its builds, unless it has ended otherwise meanwhile.
+Result<> fail_unfinished_version(store::Store& store, const core::ImageVersion& cut,
+                                 core::Time now) {
+  FB_TRY_ASSIGN(auto version, store.find_version(cut.image, cut.number));
+  if (!version || !unfinished(*version)) return {};
+  version->state = VersionState::failed;
+  version->state_reason = "The server stopped during the build; build it again.";
+  version->updated = now;
+  FB_TRY(store.update_version(*version));
+  FB_TRY_ASSIGN(const auto builds, store.list_builds(cut.image, cut.number));
+  for (core::Build build : builds) {
+    if (build.finished) continue;
+    build.state = core::BuildState::failed;
+    build.state_reason = version->state_reason;
+    build.finished = version->updated;
+    FB_TRY(store.update_build(build));
+  }
+  return {};
+}
+
 }  // namespace
 
 net::Task<Result<>> Images::recover() {
-  FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([](const store::Store& store) {
     return store.all_versions();
   }));
   FB_CO_TRY(co_await services_.db.run(fail_unfinished_images));
-  for (core::ImageVersion version : versions) {
-    if (version.state != VersionState::pending && version.state != VersionState::in_progress)
-      continue;
-    version.state = VersionState::failed;
-    version.state_reason = "The server stopped during the build; build it again.";
+  for (const core::ImageVersion& version : versions) {
+    if (!unfinished(version)) continue;
     // Half a snapshot may be there, or a whole one with its memory held.
     const std::string directory =
         services_.catalogue.directory(version.image.str() + "-" + std::to_string(version.number));
     (void)co_await services_.engine.remove_snapshot(directory,
                                                     Deadline::in(std::chrono::seconds(20)));
-    version.updated = services_.clock.now();
-    FB_CO_TRY(co_await services_.db.run([&version](store::Store& store) -> Result<> {
-      FB_TRY(store.update_version(version));
-      FB_TRY_ASSIGN(const auto builds, store.list_builds(version.image, version.number));
-      for (core::Build build : builds) {
-        if (build.finished) continue;
-        build.state = core::BuildState::failed;
-        build.state_reason = version.state_reason;
-        build.finished = version.updated;
-        FB_TRY(store.update_build(build));
-      }
-      return {};
-    }));
+    const core::Time now = services_.clock.now();
+    FB_CO_TRY(co_await services_.db.run(
+        [&](store::Store& store) { return fail_unfinished_version(store, version, now); }));
   }
   co_return co_await sweep();
 }
@@ -72,7 +86,7 @@ net::Task<Result<>> Images::sweep() {
   std::set<std::string> snapshots;
   std::set<core::BuildId> builds;
   std::set<WarmPool::Key> known;
-  FB_CO_TRY(co_await services_.db.run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await services_.db.run([&](const store::Store& store) -> Result<> {
     FB_TRY_ASSIGN(const auto versions, store.all_versions());
     for (const core::ImageVersion& version : versions) {
       known.emplace(version.image, version.number);
@@ -93,10 +107,7 @@ net::Task<Result<>> Images::sweep() {
 Result<std::vector<core::ImageVersion>> fail_versions_of(store::Store& store,
                                                          const std::string& snapshot,
                                                          core::Time now) {
-  FB_TRY_ASSIGN(auto versions, store.all_versions());
-  std::erase_if(versions, [&](const core::ImageVersion& version) {
-    return version.snapshot != snapshot || snapshot.empty();
-  });
+  FB_TRY_ASSIGN(auto versions, store.versions_with_snapshot(snapshot));
   for (core::ImageVersion& version : versions) {
     version.state = VersionState::failed;
     version.active = false;
@@ -118,7 +129,7 @@ net::Task<Result<>> Images::lost(std::string snapshot) {
 }
 
 net::Task<Result<core::Image>> Images::find(core::TenantId tenant, std::string name_or_id) {
-  auto found = co_await services_.db.run([&](store::Store& store) {
+  auto found = co_await services_.db.run([&](const store::Store& store) {
     return name_or_id.starts_with("image-") ? store.find_image(tenant, core::ImageId(name_or_id))
                                             : store.find_image_by_name(tenant, name_or_id);
   });
@@ -130,7 +141,7 @@ net::Task<Result<core::Image>> Images::find(core::TenantId tenant, std::string n
 net::Task<Result<std::vector<core::ImageVersion>>> Images::versions(const core::Image& image) {
   const core::ImageId id = image.id;
   co_return co_await services_.db.run(
-      [&id](store::Store& store) { return store.list_versions(id); });
+      [&id](const store::Store& store) { return store.list_versions(id); });
 }
 
 SnapshotBytes Images::occupied(const core::ImageVersion& version) const {
@@ -178,7 +189,7 @@ Result<> make_room(store::Store& store, const core::Image& image, std::size_t al
                                    " versions; " + repair);
 }
 
-// All in one transaction's time: nobody else writes between the looks and the writes.
+// In one transaction: nobody else writes between the looks and the writes.
 Result<NewVersion> begin_in(store::Store& store, const core::TenantId& tenant,
                             const core::TenantLimits& limits, const std::string& name,
                             const core::Tags& tags, core::ImageVersion version, bool prune,
@@ -229,11 +240,14 @@ net::Task<Result<NewVersion>> Images::begin(core::TenantId tenant, core::TenantL
   FB_CO_TRY(core::check(version.hooks));
   FB_CO_TRY(core::size_for(version.memory_mib));
   version.created = services_.clock.now();
+  const Deadline deadline = Deadline::in(kRecordTime);
   Removed removed;
-  auto made = co_await services_.db.run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(auto records, co_await services_.db.begin(deadline));
+  FB_CO_TRY_ASSIGN(NewVersion made, co_await records.run([&](store::Store& store) {
     return begin_in(store, tenant, limits, name, tags, version, prune, removed);
-  });
-  if (made) made->removed = removed.versions;
+  }));
+  FB_CO_TRY(co_await records.commit(deadline));
+  made.removed = removed.versions;
   co_await forget(std::move(removed), Deadline::in(std::chrono::seconds(60)));
   co_return made;
 }
@@ -242,7 +256,7 @@ net::Task<Result<std::optional<NewVersion>>> Images::made_by(core::TenantId tena
                                                              std::string name,
                                                              std::string order_key) {
   co_return co_await services_.db.run(
-      [&](store::Store& store) -> Result<std::optional<NewVersion>> {
+      [&](const store::Store& store) -> Result<std::optional<NewVersion>> {
         FB_TRY_ASSIGN(const auto image, store.find_image_by_name(tenant, name));
         if (!image || image->tenant != tenant) return std::nullopt;
         if (image->state == ImageState::creating || image->state == ImageState::updating)
@@ -306,11 +320,14 @@ net::Task<Result<>> Images::finish(NewVersion& made, Result<std::string> snapsho
     (void)co_await services_.engine.remove_snapshot(services_.catalogue.directory(name),
                                                     Deadline::in(std::chrono::seconds(20)));
   }
-  FB_CO_TRY(co_await services_.db.run([&](store::Store& store) -> Result<> {
+  const Deadline deadline = Deadline::in(kRecordTime);
+  FB_CO_TRY_ASSIGN(auto records, co_await services_.db.begin(deadline));
+  FB_CO_TRY(co_await records.run([&](store::Store& store) -> Result<> {
     FB_TRY(store.update_version(version));
     FB_TRY(store.update_build(made.build));
     return store.update_image(made.image);
   }));
+  FB_CO_TRY(co_await records.commit(deadline));
   services_.log.info("image built", {{"image", made.image.name},
                                      {"version", core::version_text(version.number)},
                                      {"state", to_string(version.state)},

@@ -58,15 +58,16 @@ machine::Identity Lifecycle::identity_of(LiveMicrovm& vm) const {
 }
 
 // Writes the change, then tells everybody: the log, the metrics, those who wait.
-net::Task<Result<>> Lifecycle::commit(LiveMicrovm& vm, store::MicrovmChange change) {
+net::Task<Result<>> Lifecycle::commit(LiveMicrovm& vm, store::MicrovmChange change,
+                                      store::Durability durability) {
   change.id = vm.record.id;
   change.expected = vm.record.revision;
   change.at = services_.clock.now();
   if (change.state) change.meter = vm.meter;
   const MicrovmState from = vm.record.state;
   const core::Time since = vm.record.state_since;
-  auto written =
-      co_await services_.db.run([&change](store::Store& store) { return store.change(change); });
+  auto written = co_await services_.db.run(
+      [&change](store::Store& store) { return store.change(change); }, durability);
   if (!written) {
     services_.log.error("store", {{"id", vm.record.id.str()}, {"error", written.error().text()}});
     services_.metrics.add("firebreak_errors_total",
@@ -178,14 +179,15 @@ net::Task<Result<>> Lifecycle::say_running(LivePtr vm, Hook hook, std::string bo
   const core::Time now = services_.clock.now();
   vm->activity.saw_traffic(now);
   begin_running(*vm, now);
-  FB_CO_TRY(co_await commit(*vm, {.state = MicrovmState::running,
-                                  .intent = Intent::none,
-                                  .reason = "",
-                                  .generation = vm->record.generation + 1,
-                                  .clear_payload = true,
-                                  // After a power cut PENDING, resuming and RUNNING are the same:
-                                  // gone. The engine sees to it that no saved state is used twice.
-                                  .durability = store::Durability::later}));
+  // After a power cut PENDING, resuming and RUNNING are the same: gone. The engine sees to it that
+  // no saved state is used twice.
+  FB_CO_TRY(co_await commit(*vm,
+                            {.state = MicrovmState::running,
+                             .intent = Intent::none,
+                             .reason = "",
+                             .generation = vm->record.generation + 1,
+                             .clear_payload = true},
+                            store::Durability::later));
   services_.reach("running");
   watch(vm);
   co_return Result<>();

@@ -59,7 +59,8 @@ class Lifecycle {
 
   // --- for recovery; the turn is held by the caller, or nobody else knows the microVM yet
   net::Task<Result<>> finish_suspend(LivePtr vm, Deadline deadline);
-  net::Task<Result<>> commit(LiveMicrovm& vm, store::MicrovmChange change);
+  net::Task<Result<>> commit(LiveMicrovm& vm, store::MicrovmChange change,
+                             store::Durability durability = store::Durability::now);
   net::Task<void> end(LivePtr vm, std::string reason, bool call_hook);
   // Notices when the machine's process or the application ends by itself; logs what it prints.
   void watch(LivePtr vm);

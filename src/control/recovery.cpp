@@ -29,8 +29,9 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   net::Task<Result<Recovered>> run() {
     FB_CO_TRY_ASSIGN(const auto found, services_.engine.list());
     for (const machine::FoundMachine& machine : found) machines_[machine.id] = machine;
-    FB_CO_TRY_ASSIGN(auto records, co_await services_.db.run(
-                                       [](store::Store& store) { return store.live_microvms(); }));
+    FB_CO_TRY_ASSIGN(auto records, co_await services_.db.run([](const store::Store& store) {
+      return store.live_microvms();
+    }));
     if (auto networks = egress::found_networks(services_.data_dir))
       networks_.insert(networks->begin(), networks->end());
     std::map<std::string, machine::FoundMachine> nobodys = machines_;
@@ -84,7 +85,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   }
 
   net::Task<Result<LivePtr>> make_live(core::Microvm record) {
-    auto version = co_await services_.db.run([&record](store::Store& store) {
+    auto version = co_await services_.db.run([&record](const store::Store& store) {
       return store.find_version(record.image, record.image_version);
     });
     if (!version) co_return std::unexpected(version.error());
@@ -93,7 +94,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     FB_CO_TRY_ASSIGN(const core::SizeClass size, core::size_for(record.memory_mib));
     auto vm = std::make_shared<LiveMicrovm>(services_.executor, record, std::move(known), size);
     auto meter = co_await services_.db.run(
-        [&record](store::Store& store) { return store.meter(record.id); });
+        [&record](const store::Store& store) { return store.meter(record.id); });
     if (meter && *meter) vm->meter = **meter;
     // Of a server that did not save meters together with states.
     if (vm->meter.until == core::Time{} && record.state != MicrovmState::pending)

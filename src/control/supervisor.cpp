@@ -86,11 +86,11 @@ net::Task<Result<>> Supervisor::start() {
                                    {"ended", found.ended},
                                    {"relaunched", found.relaunched},
                                    {"removed", found.removed}});
-  FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([](const store::Store& store) {
     return store.all_versions();
   }));
   for (const core::ImageVersion& version : versions) {
-    auto image = co_await services_.db.run([&version](store::Store& store) {
+    auto image = co_await services_.db.run([&version](const store::Store& store) {
       return store.find_image(core::kSystemTenant, version.image);
     });
     auto size = core::size_for(version.memory_mib);
@@ -131,7 +131,7 @@ net::Task<Result<Supervisor::Chosen>> Supervisor::choose_now(core::TenantId tena
     std::optional<core::Image> image;
     std::optional<core::ImageVersion> version;
   };
-  auto found = co_await services_.db.run([&](store::Store& store) -> Result<Found> {
+  auto found = co_await services_.db.run([&](const store::Store& store) -> Result<Found> {
     Found found;
     FB_TRY_ASSIGN(found.image, request.image.starts_with("image-")
                                    ? store.find_image(tenant, core::ImageId(request.image))
@@ -215,13 +215,14 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   microvm.env = std::move(request.env);
   microvm.started = microvm.state_since = now;
   auto created = co_await services_.db.run(
-      // A power cut would end the microVM as well; what must last is what the caller was told.
       [&](store::Store& store) -> Result<store::Store::Created> {
         // Removed since it was chosen: its snapshot is going.
         FB_TRY_ASSIGN(const auto still, store.find_version(microvm.image, microvm.image_version));
         if (!still) return fail(Code::not_found, "the image was removed");
-        return store.create_microvm(microvm, tenant.limits, store::Durability::later);
-      });
+        return store.create_microvm(microvm, tenant.limits);
+      },
+      // A power cut would end the microVM as well; what must last is what the caller was told.
+      store::Durability::later);
   if (!created || !created->created) {
     if (clone) pool_.give_back(chosen.version, *std::move(clone));
     if (!created && created.error().code == Code::not_found) co_await pool_.drop(chosen.version);
@@ -235,9 +236,8 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   room.release();
   const core::Microvm record = vm->record;
   spawn(lifecycle_.launch(vm, clone ? std::move(clone->machine) : nullptr));
-  // While it starts, but behind its first look at the store, which would wait for the disk.
-  co_await net::asio::post(services_.executor, net::asio::use_awaitable);
-  const auto kept = co_await services_.db.run([](store::Store& store) { return store.sync(); });
+  // While it starts: what a start looks up does not wait for the disk.
+  const auto kept = co_await services_.db.sync();
   if (!kept) {
     (void)co_await lifecycle_.terminate(vm, "It could not be recorded.",
                                         Deadline::in(std::chrono::seconds(60)));
@@ -263,7 +263,7 @@ net::Task<Result<core::Microvm>> Supervisor::wait_started(core::TenantId tenant,
 net::Task<Result<core::Microvm>> Supervisor::get(core::TenantId tenant, core::MicrovmId id) {
   if (LivePtr vm = registry_.find(tenant, id)) co_return vm->record;
   auto found = co_await services_.db.run(
-      [&](store::Store& store) { return store.find_microvm(tenant, id); });
+      [&](const store::Store& store) { return store.find_microvm(tenant, id); });
   if (!found) co_return std::unexpected(found.error());
   if (!*found) co_return std::unexpected(not_found(id));
   co_return **found;

@@ -44,7 +44,7 @@ image::CaMark guest_ca_in(const core::ImageVersion& version) {
           .certificates = reader.u64_or("certificates", 0)};
 }
 
-Result<std::vector<std::string>> snapshots_made_by(store::Store& store,
+Result<std::vector<std::string>> snapshots_made_by(const store::Store& store,
                                                    const core::TenantId& tenant,
                                                    const std::string& key) {
   std::vector<std::string> names;

@@ -90,6 +90,12 @@ Step meter(int n, const core::TenantId& tenant) {
   };
 }
 
+bool in_one(Store& store, Durability durability, const std::function<bool()>& calls) {
+  const Deadline deadline = Deadline::in(std::chrono::seconds(60));
+  auto all = store.begin(Access::write, deadline, durability);
+  return all && calls() && all->commit(deadline).has_value();
+}
+
 std::vector<Step> workload() {
   const core::Tenant a = sample_tenant(1);
   const core::Tenant b = sample_tenant(2);
@@ -134,17 +140,30 @@ std::vector<Step> workload() {
       meter(3, a.id),
       // Nothing was promised before the sync; a checkpoint in between may keep it nevertheless.
       [=](Store& s) {
-        const auto made = s.create_microvm(sample_microvm(4, a.id), {}, Durability::later);
-        return made.has_value() && s.sync().has_value();
+        return in_one(s, Durability::later,
+                      [&] { return s.create_microvm(sample_microvm(4, a.id), {}).has_value(); }) &&
+               s.sync().has_value();
       },
       [=](Store& s) {
         const auto made = sample_microvm(4, a.id);
-        const auto moved = s.change({.id = made.id,
+        return in_one(s, Durability::later,
+                      [&] {
+                        return s
+                            .change({.id = made.id,
                                      .expected = 1,
                                      .state = running,
-                                     .at = made.state_since + Seconds(1),
-                                     .durability = Durability::later});
-        return moved.has_value() && s.sync().has_value();
+                                     .at = made.state_since + Seconds(1)})
+                            .has_value();
+                      }) &&
+               s.sync().has_value();
+      },
+      // Whole or not at all, also if it is several calls.
+      [=](Store& s) {
+        return in_one(s, Durability::now, [&] {
+          return s.create_image(sample_image(2, a.id)).has_value() &&
+                 s.create_version(sample_version(sample_image(2, a.id).id, 1)).has_value() &&
+                 s.create_microvm(sample_microvm(5, a.id), {}).has_value();
+        });
       },
   };
 }

@@ -85,6 +85,18 @@ TEST_F(SqliteFile, HasTheSettingsItPromises) {
             0);
 }
 
+TEST_F(SqliteFile, ASnapshotIsLookedUpByAnIndex) {
+  fill();
+  auto db = raw();
+  ASSERT_VALUE(Statement plan, db->query("EXPLAIN QUERY PLAN SELECT image FROM image_versions "
+                                         "WHERE snapshot = ? AND snapshot <> ''",
+                                         "s"));
+  ASSERT_VALUE(const bool row, plan.step());
+  ASSERT_TRUE(row);
+  for (int column = 0; column < 3; ++column) (void)plan.text();
+  EXPECT_THAT(plan.text(), HasSubstr("image_versions_by_snapshot"));
+}
+
 TEST_F(SqliteFile, OnlyItsOwnerCanReadIt) {
   std::ofstream(path_).close();
   fs::permissions(path_, fs::perms(0644));
@@ -105,6 +117,16 @@ TEST_F(SqliteFile, ASecondServerIsRefused) {
     EXPECT_EQ(code_of(second), Code::conflict);
     EXPECT_THAT(second.error().message, AllOf(HasSubstr(path_), HasSubstr("another server")));
   }
+  EXPECT_TRUE(open());
+}
+
+TEST_F(SqliteFile, TheFileIsFreeWhenItsLastConnectionIsClosed) {
+  ASSERT_VALUE(auto first, open());
+  ASSERT_VALUE(auto second, first->connect());
+  first.reset();
+  EXPECT_EQ(code_of(open()), Code::conflict);
+  ASSERT_DONE(second->create_tenant(sample_tenant(1)));
+  second.reset();
   EXPECT_TRUE(open());
 }
 

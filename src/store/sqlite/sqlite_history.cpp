@@ -68,7 +68,7 @@ Result<> SqliteStore::append_event(const core::Microvm& microvm, core::MicrovmSt
 
 Result<> SqliteStore::note(const core::MicrovmId& id, const std::string& what, core::Time at) {
   constexpr core::Seconds kSame{60};
-  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_, Durability::now));
+  FB_TRY_ASSIGN(Atomic all, Atomic::begin(*db_));
   FB_TRY_ASSIGN(auto microvm, find_any_microvm(id));
   if (!microvm) return fail(Code::not_found, "microVM " + id.str() + " does not exist");
   FB_TRY_ASSIGN(const auto newest,
@@ -80,12 +80,13 @@ Result<> SqliteStore::note(const core::MicrovmId& id, const std::string& what, c
   if (newest && newest->reason == what && newest->from == newest->to && at - newest->at < kSame)
     return {};
   FB_TRY(append_event(*microvm, microvm->state, at, what));
-  return transaction.commit();
+  return all.commit();
 }
 
 Result<std::vector<core::Event>> SqliteStore::events(const core::TenantId& tenant,
                                                      std::optional<core::MicrovmId> microvm,
-                                                     std::uint64_t after, std::uint32_t limit) {
+                                                     std::uint64_t after,
+                                                     std::uint32_t limit) const {
   const auto first = static_cast<std::int64_t>(std::min<std::uint64_t>(after, INT64_MAX));
   if (microvm) {
     return read_all(db_->query("SELECT sequence, at, tenant, microvm, from_state, to_state, reason "
@@ -101,7 +102,7 @@ Result<std::vector<core::Event>> SqliteStore::events(const core::TenantId& tenan
                   read_event);
 }
 
-Result<std::uint64_t> SqliteStore::last_event() {
+Result<std::uint64_t> SqliteStore::last_event() const {
   // Not max(sequence): numbers are not given again when the last events are forgotten.
   FB_TRY_ASSIGN(std::int64_t last,
                 db_->number("SELECT seq FROM sqlite_sequence WHERE name = 'events'"));
@@ -112,7 +113,7 @@ Result<std::uint64_t> SqliteStore::forget_events(core::Time before) {
   return db_->run("DELETE FROM events WHERE at < ?", before);
 }
 
-Result<std::optional<core::Meter>> SqliteStore::meter(const core::MicrovmId& id) {
+Result<std::optional<core::Meter>> SqliteStore::meter(const core::MicrovmId& id) const {
   FB_TRY_ASSIGN(auto row,
                 read_one(db_->query("SELECT * FROM usage WHERE microvm = ?", id), read_usage));
   if (!row) return std::nullopt;
@@ -134,13 +135,13 @@ Result<> SqliteStore::save_meter(const UsageRow& row) {
 }
 
 Result<> SqliteStore::save_meters(const std::vector<UsageRow>& rows) {
-  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_));
+  FB_TRY_ASSIGN(Atomic all, Atomic::begin(*db_));
   for (const UsageRow& row : rows) FB_TRY(save_meter(row));
-  return transaction.commit();
+  return all.commit();
 }
 
 Result<std::vector<UsageRow>> SqliteStore::usage(const core::TenantId& tenant, core::Time since,
-                                                 std::uint32_t limit) {
+                                                 std::uint32_t limit) const {
   return read_all(db_->query("SELECT * FROM usage WHERE tenant = ? AND metered_until >= ? "
                              "ORDER BY metered_until DESC, microvm LIMIT ?",
                              tenant, since, limit),
@@ -168,7 +169,7 @@ Result<> SqliteStore::add_to_day(const core::TenantId& tenant, const UsageDay& m
 }
 
 Result<std::uint64_t> SqliteStore::roll_up_usage(core::Time before, std::uint32_t most) {
-  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_));
+  FB_TRY_ASSIGN(Atomic all, Atomic::begin(*db_));
   // Tenant by tenant, because the index is by tenant.
   FB_TRY_ASSIGN(
       const auto rows,
@@ -187,12 +188,12 @@ Result<std::uint64_t> SqliteStore::roll_up_usage(core::Time before, std::uint32_
     sum.total += row.meter.total;
   }
   for (const auto& [key, day] : days) FB_TRY(add_to_day(key.first, day));
-  FB_TRY(transaction.commit());
+  FB_TRY(all.commit());
   return rows.size();
 }
 
 Result<std::vector<UsageDay>> SqliteStore::usage_days(const core::TenantId& tenant,
-                                                      core::Time since) {
+                                                      core::Time since) const {
   const core::Time first = std::chrono::floor<std::chrono::days>(since);
   return read_all(db_->query("SELECT day, microvms, running_ms, cpu_usec, cpu_over_usec, "
                              "memory_mib_ms, suspended_mib_ms, snapshot_read_bytes, "
@@ -202,7 +203,9 @@ Result<std::vector<UsageDay>> SqliteStore::usage_days(const core::TenantId& tena
                   read_day);
 }
 
-Result<core::Usage> SqliteStore::usage_total(const core::TenantId& tenant, core::Time since) {
+Result<core::Usage> SqliteStore::usage_total(const core::TenantId& tenant, core::Time since) const {
+  // Of one moment: what is rolled up in between would count twice or not at all.
+  FB_TRY_ASSIGN(const Atomic moment, Atomic::begin(*db_, Access::read));
   FB_TRY_ASSIGN(
       const auto row,
       read_one(db_->query("SELECT '', tenant, 0, 0, coalesce(sum(running_ms), 0), "

@@ -57,7 +57,7 @@ Result<> SqliteStore::create_version(const core::ImageVersion& version) {
 }
 
 Result<std::optional<core::ImageVersion>> SqliteStore::find_version(const core::ImageId& image,
-                                                                    std::uint32_t number) {
+                                                                    std::uint32_t number) const {
   return read_one(
       db_->query("SELECT image, number, state, active, state_reason, memory_mib, hooks, env, "
                  "snapshot, config, created, updated, egress FROM image_versions "
@@ -66,7 +66,8 @@ Result<std::optional<core::ImageVersion>> SqliteStore::find_version(const core::
       read_version);
 }
 
-Result<std::vector<core::ImageVersion>> SqliteStore::list_versions(const core::ImageId& image) {
+Result<std::vector<core::ImageVersion>> SqliteStore::list_versions(
+    const core::ImageId& image) const {
   return read_all(
       db_->query("SELECT image, number, state, active, state_reason, memory_mib, hooks, env, "
                  "snapshot, config, created, updated, egress FROM image_versions "
@@ -75,7 +76,8 @@ Result<std::vector<core::ImageVersion>> SqliteStore::list_versions(const core::I
       read_version);
 }
 
-Result<std::optional<core::ImageVersion>> SqliteStore::latest_runnable(const core::ImageId& image) {
+Result<std::optional<core::ImageVersion>> SqliteStore::latest_runnable(
+    const core::ImageId& image) const {
   return read_one(
       db_->query("SELECT image, number, state, active, state_reason, memory_mib, hooks, env, "
                  "snapshot, config, created, updated, egress FROM image_versions "
@@ -105,7 +107,17 @@ Result<> SqliteStore::remove_version(const core::ImageId& image, std::uint32_t n
       name_of(image, number));
 }
 
-Result<std::vector<core::ImageVersion>> SqliteStore::all_versions() {
+Result<std::vector<core::ImageVersion>> SqliteStore::versions_with_snapshot(
+    const std::string& snapshot) const {
+  return read_all(
+      db_->query("SELECT image, number, state, active, state_reason, memory_mib, hooks, env, "
+                 "snapshot, config, created, updated, egress FROM image_versions "
+                 "WHERE snapshot = ? AND snapshot <> '' ORDER BY image, number",
+                 snapshot),
+      read_version);
+}
+
+Result<std::vector<core::ImageVersion>> SqliteStore::all_versions() const {
   return read_all(
       db_->query("SELECT image, number, state, active, state_reason, memory_mib, hooks, env, "
                  "snapshot, config, created, updated, egress FROM image_versions "
@@ -134,7 +146,7 @@ Result<> SqliteStore::update_build(const core::Build& build) {
 
 Result<std::optional<core::Build>> SqliteStore::find_build(const core::ImageId& image,
                                                            std::uint32_t version,
-                                                           const core::BuildId& id) {
+                                                           const core::BuildId& id) const {
   return read_one(
       db_->query("SELECT id, image, version, state, state_reason, memory_bytes, disk_bytes, "
                  "created, finished FROM builds WHERE id = ? AND image = ? AND version = ?",
@@ -143,7 +155,7 @@ Result<std::optional<core::Build>> SqliteStore::find_build(const core::ImageId& 
 }
 
 Result<std::vector<core::Build>> SqliteStore::list_builds(const core::ImageId& image,
-                                                          std::uint32_t version) {
+                                                          std::uint32_t version) const {
   return read_all(
       db_->query("SELECT id, image, version, state, state_reason, memory_bytes, disk_bytes, "
                  "created, finished FROM builds WHERE image = ? AND version = ? "
