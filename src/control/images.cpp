@@ -299,6 +299,23 @@ net::Task<Result<>> Images::validate(std::string snapshot, core::Hooks hooks,
   co_return result;
 }
 
+namespace {
+
+// Of the image, only what the build decides: its tags may have been changed meanwhile.
+Result<> finish_in(store::Store& store, NewVersion& made) {
+  FB_TRY_ASSIGN(auto image, store.find_image(made.image.tenant, made.image.id));
+  if (!image) return fail(Code::not_found, "image " + made.image.name + " was removed");
+  image->state = made.image.state;
+  image->updated = made.image.updated;
+  FB_TRY(store.update_version(made.version));
+  FB_TRY(store.update_build(made.build));
+  FB_TRY(store.update_image(*image));
+  made.image = *std::move(image);
+  return {};
+}
+
+}  // namespace
+
 net::Task<Result<>> Images::finish(NewVersion& made, Result<std::string> snapshot) {
   core::ImageVersion& version = made.version;
   const core::Time now = services_.clock.now();
@@ -322,11 +339,7 @@ net::Task<Result<>> Images::finish(NewVersion& made, Result<std::string> snapsho
   }
   const Deadline deadline = Deadline::in(kRecordTime);
   FB_CO_TRY_ASSIGN(auto records, co_await services_.db.begin(deadline));
-  FB_CO_TRY(co_await records.run([&](store::Store& store) -> Result<> {
-    FB_TRY(store.update_version(version));
-    FB_TRY(store.update_build(made.build));
-    return store.update_image(made.image);
-  }));
+  FB_CO_TRY(co_await records.run([&](store::Store& store) { return finish_in(store, made); }));
   FB_CO_TRY(co_await records.commit(deadline));
   services_.log.info("image built", {{"image", made.image.name},
                                      {"version", core::version_text(version.number)},

@@ -49,6 +49,19 @@ class ImageRecords : public FakeWorld {
   std::optional<Images> images_;
 };
 
+TEST_F(ImageRecords, TagsThatChangeDuringABuildStay) {
+  NewVersion made = begun();
+  write([&](store::Store& store) -> Result<> {
+    FB_TRY_ASSIGN(auto now, store.find_image(kTenant, made.image.id));
+    now->tags = {{"made", "meanwhile"}};
+    return store.update_image(*now);
+  });
+  finish(made, true);
+  EXPECT_EQ(image().tags, (core::Tags{{"made", "meanwhile"}}));
+  EXPECT_EQ(image().state, core::ImageState::created);
+  EXPECT_EQ(made.image, image());
+}
+
 TEST_F(ImageRecords, OfTwoBuildsOfAnImageAtOnceOneBegins) {
   NewVersion first = begun();
   finish(first, true);
