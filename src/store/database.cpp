@@ -21,8 +21,9 @@ net::Task<Result<Database::Transaction>> Database::begin(Deadline deadline, Dura
   FB_CO_TRY_ASSIGN(auto turn, co_await lane->turn.lock(deadline));
   Transaction held(lane, std::move(turn));
   auto call = [&]() -> Result<> {
-    FB_TRY_ASSIGN(store::Transaction begun,
-                  lane->store->begin(Access::write, deadline, durability));
+    FB_TRY_ASSIGN(
+        store::Transaction begun,
+        lane->store->begin(Access::write, deadline.earlier(Deadline::in(kLockTime)), durability));
     lane->open.emplace(std::move(begun));
     return {};
   };

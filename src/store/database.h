@@ -73,7 +73,7 @@ class Database {
       if (!lane->store) {
         FB_TRY_ASSIGN(lane->store, writer_->store->connect());
       }
-      FB_TRY_ASSIGN(const auto moment, lane->store->begin(Access::read, Deadline::in(kTurnTime)));
+      FB_TRY_ASSIGN(const auto moment, lane->store->begin(Access::read, Deadline::in(kLockTime)));
       return work(std::as_const(*lane->store));
     };
     co_return co_await net::run_blocking(lane->thread, call);
@@ -90,22 +90,25 @@ class Database {
     }
     auto call = [&]() -> std::invoke_result_t<Work, Store&> {
       FB_TRY_ASSIGN(store::Transaction all,
-                    lane->store->begin(Access::write, Deadline::in(kTurnTime), durability));
+                    lane->store->begin(Access::write, Deadline::in(kLockTime), durability));
       auto result = work(*lane->store);
-      if (result) FB_TRY(all.commit(Deadline::in(kTurnTime)));
+      if (result) FB_TRY(all.commit(Deadline::in(kLockTime)));
       return result;
     };
     co_return co_await net::run_blocking(lane->thread, call);
   }
 
-  // Code::timeout when others hold the store until the deadline.
+  // Code::timeout when others hold the store until the deadline, or another program for longer than
+  // kLockTime.
   net::Task<Result<Transaction>> begin(Deadline deadline, Durability durability = Durability::now);
   // Everything committed until now has reached the disk. Nobody who reads waits for it.
   net::Task<Result<>> sync();
 
  private:
-  // For the turn, and again for the store's lock: far beyond what any transaction takes.
+  // For the transaction that a task holds: far beyond what any takes.
   static constexpr auto kTurnTime = std::chrono::seconds(30);
+  // For another program that writes to the store, while everybody who writes here waits behind.
+  static constexpr auto kLockTime = std::chrono::seconds(5);
 
   std::shared_ptr<Lane> writer_;
   std::shared_ptr<Lane> reader_;

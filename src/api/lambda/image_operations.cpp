@@ -58,7 +58,7 @@ net::Task<AwsResult<core::Image>> LambdaApi::find_image(Input& in, std::string i
   FB_CO_TRY_ASSIGN(const lambda::ImageName named,
                    lambda::parse_image_identifier(in.place, identifier));
   const core::TenantId owner = named.managed ? core::kSystemTenant : in.tenant();
-  FB_CO_TRY_ASSIGN(const auto found, co_await db().run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto found, co_await db().run([&](const store::Store& store) {
     return store.find_image_by_name(owner, named.name);
   }));
   const bool own = found && found->tenant == in.tenant();
@@ -75,7 +75,7 @@ net::Task<AwsResult<core::ImageVersion>> LambdaApi::find_version(core::Image ima
                                                                  std::string text) {
   const auto number = core::parse_version(text);
   if (!number) co_return invalid("imageVersion must be like 1.0");
-  FB_CO_TRY_ASSIGN(const auto found, co_await db().run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto found, co_await db().run([&](const store::Store& store) {
     return store.find_version(image.id, *number);
   }));
   if (!found) {
@@ -179,7 +179,7 @@ net::Task<AwsResult<std::optional<OrderedImage>>> LambdaApi::find_replay(Input& 
   if (token.empty()) co_return found;
   const core::Time oldest = parts_.supervisor.services().clock.now() - kTokenLife;
   const core::TenantId& tenant = in.tenant();
-  FB_CO_TRY(co_await db().run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await db().run([&](const store::Store& store) -> Result<> {
     const auto look = [&](const core::Image& image, const core::ImageVersion& version) -> Result<> {
       const json::object kept = lambda::kept(version.config);
       const json::value* known = kept.if_contains("clientToken");
@@ -204,7 +204,7 @@ LambdaApi::Answer LambdaApi::create_image(Input& in) {
   if (!ordered) {
     const std::string name = order.name;
     auto existing = co_await db().run(
-        [&](store::Store& store) { return store.find_image_by_name(in.tenant(), name); });
+        [&](const store::Store& store) { return store.find_image_by_name(in.tenant(), name); });
     if (!existing) co_return std::unexpected(existing.error());
     const std::string taken = "A MicroVM image named " + name + " already exists";
     if (*existing && (*existing)->tenant == in.tenant()) co_return invalid(taken);
@@ -254,7 +254,7 @@ LambdaApi::Answer LambdaApi::get_image(Input& in) {
 LambdaApi::Answer LambdaApi::list_images(Input& in) {
   const store::PageRequest page{.size = in.page_size(), .token = in.text("nextToken")};
   json::object answer;
-  FB_CO_TRY(co_await db().run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await db().run([&](const store::Store& store) -> Result<> {
     FB_TRY_ASSIGN(const auto found, store.list_images(in.tenant(), in.text("nameFilter"), page));
     json::array items;
     for (const core::Image& image : found.items) {
@@ -345,7 +345,7 @@ LambdaApi::Answer LambdaApi::get_build(Input& in) {
   FB_CO_TRY_ASSIGN(const core::ImageVersion version,
                    co_await find_version(image, in.text("imageVersion")));
   const core::BuildId id(in.text("buildId"));
-  FB_CO_TRY_ASSIGN(const auto build, co_await db().run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto build, co_await db().run([&](const store::Store& store) {
     return store.find_build(image.id, version.number, id);
   }));
   if (!build)
@@ -363,7 +363,7 @@ LambdaApi::Answer LambdaApi::list_builds(Input& in) {
                    co_await find_image(in, in.text("imageIdentifier"), false));
   FB_CO_TRY_ASSIGN(const core::ImageVersion version,
                    co_await find_version(image, in.text("imageVersion")));
-  FB_CO_TRY_ASSIGN(const auto builds, co_await db().run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto builds, co_await db().run([&](const store::Store& store) {
     return store.list_builds(image.id, version.number);
   }));
   const auto wants = [&in](std::string_view name, std::string_view value) {
@@ -384,7 +384,7 @@ LambdaApi::Answer LambdaApi::list_builds(Input& in) {
 // Base images to build on, and images of the system that can be run as they are.
 LambdaApi::Answer LambdaApi::list_managed(Input& in) {
   Rows rows;
-  FB_CO_TRY(co_await db().run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await db().run([&](const store::Store& store) -> Result<> {
     FB_TRY_ASSIGN(const auto system, store.find_tenant(core::kSystemTenant));
     for (const lambda::BaseImage& base : lambda::base_images())
       rows[std::string(base.name)] = {
@@ -413,7 +413,7 @@ LambdaApi::Answer LambdaApi::list_managed_versions(Input& in) {
             {"status", "AVAILABLE"}};
   };
   Rows rows;
-  FB_CO_TRY(co_await db().run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await db().run([&](const store::Store& store) -> Result<> {
     for (const lambda::BaseImage& base : lambda::base_images()) {
       if (base.name != named.name) continue;
       FB_TRY_ASSIGN(const auto system, store.find_tenant(core::kSystemTenant));

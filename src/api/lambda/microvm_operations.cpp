@@ -43,7 +43,7 @@ core::IdlePolicy no_idle() {
           .rule = core::IdleRule::traffic};
 }
 
-Result<bool> is_managed(store::Store& store, const core::Microvm& microvm) {
+Result<bool> is_managed(const store::Store& store, const core::Microvm& microvm) {
   if (const auto kept = lambda::kept_managed(microvm)) return *kept;
   FB_TRY_ASSIGN(const auto image, store.find_image(core::kSystemTenant, microvm.image));
   return image.has_value();
@@ -135,7 +135,7 @@ LambdaApi::Answer LambdaApi::run_microvm(Input& in) {
   const std::string wanted = in.text("imageVersion");
   core::ImageVersion version;
   if (wanted.empty()) {
-    FB_CO_TRY_ASSIGN(const auto latest, co_await db().run([&image](store::Store& store) {
+    FB_CO_TRY_ASSIGN(const auto latest, co_await db().run([&image](const store::Store& store) {
       return store.latest_runnable(image.id);
     }));
     if (latest) version = *latest;
@@ -204,7 +204,7 @@ LambdaApi::Answer LambdaApi::list_microvms(Input& in) {
   }
   const store::PageRequest page{.size = in.page_size(), .token = in.text("nextToken")};
   json::object answer;
-  FB_CO_TRY(co_await db().run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await db().run([&](const store::Store& store) -> Result<> {
     FB_TRY_ASSIGN(const auto found, store.list_microvms(in.tenant(), filter, page));
     json::array items;
     for (const core::Microvm& microvm : found.items) {

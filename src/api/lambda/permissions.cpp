@@ -8,7 +8,7 @@ namespace firebreak::api {
 net::Task<AwsResult<bool>> LambdaApi::has_managed_image(core::Microvm microvm) {
   // Clients poll this: mostly no store is asked.
   if (const auto kept = lambda::kept_managed(microvm)) co_return *kept;
-  FB_CO_TRY_ASSIGN(const auto image, co_await db().run([&microvm](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto image, co_await db().run([&microvm](const store::Store& store) {
     return store.find_image(core::kSystemTenant, microvm.image);
   }));
   co_return image.has_value();

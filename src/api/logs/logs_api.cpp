@@ -101,7 +101,7 @@ json::object name_page(const std::map<std::string, Row>& rows, std::string_view 
 net::Task<Result<std::map<std::string, std::map<std::string, LogStream>>>> LogsApi::streams(
     core::TenantId tenant) {
   std::map<std::string, std::map<std::string, LogStream>> groups;
-  FB_CO_TRY(co_await supervisor_.services().db.run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await supervisor_.services().db.run([&](const store::Store& store) -> Result<> {
     store::PageRequest page{.size = 1000, .token = {}};
     do {
       FB_TRY_ASSIGN(auto found, store.list_microvms(tenant, {}, page));

@@ -167,7 +167,7 @@ net::Task<Result<Found>> find(control::Images& images, store::Database& db, Call
   if (chosen == nullptr)
     co_return fail(Code::not_found, "image " + found.image.name + " has no version " + text);
   found.version = *chosen;
-  FB_CO_TRY_ASSIGN(const auto builds, co_await db.run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto builds, co_await db.run([&](const store::Store& store) {
     return store.list_builds(found.image.id, found.version.number);
   }));
   if (!builds.empty()) found.build = builds.back();
@@ -218,7 +218,7 @@ net::Task<Result<>> log(control::Images& images, control::Builds& builds, store:
   while (!deadline.passed()) {
     const std::uint64_t seen = builds.log().changed().count();
     // Looked at before the log is: what is printed until the end is then read as well.
-    FB_CO_TRY_ASSIGN(const auto now, co_await db.run([&](store::Store& store) {
+    FB_CO_TRY_ASSIGN(const auto now, co_await db.run([&](const store::Store& store) {
       return store.find_build(found.build.image, found.build.version, found.build.id);
     }));
     if (now) found.build = *now;

@@ -104,7 +104,7 @@ net::Task<Result<>> list(control::Supervisor& supervisor, control::Images& image
   using Images = store::Page<core::Image>;
   FB_CO_TRY_ASSIGN(
       const Images found,
-      co_await supervisor.services().db.run([&](store::Store& store) -> Result<Images> {
+      co_await supervisor.services().db.run([&](const store::Store& store) -> Result<Images> {
         FB_TRY_ASSIGN(Images images_found,
                       store.list_images(call.tenant(), call.query("name"), page));
         for (const core::Image& image : images_found.items) {

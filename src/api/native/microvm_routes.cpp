@@ -121,13 +121,13 @@ net::Task<Result<>> list_microvms(control::Supervisor& supervisor, const control
     if (!tenant)
       co_return fail(Code::invalid, "an image's name means one tenant's image; name the tenant");
     const std::string name = call.query("image");
-    FB_CO_TRY_ASSIGN(auto image, co_await db.run([&](store::Store& store) {
+    FB_CO_TRY_ASSIGN(auto image, co_await db.run([&](const store::Store& store) {
       return store.find_image_by_name(*tenant, name);
     }));
     if (!image) co_return fail(Code::not_found, "there is no image " + name);
     filter.image = image->id;
   }
-  FB_CO_TRY_ASSIGN(auto found, co_await db.run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(auto found, co_await db.run([&](const store::Store& store) {
     return tenant ? store.list_microvms(*tenant, filter, page)
                   : store.list_all_microvms(filter, page);
   }));
