@@ -234,6 +234,20 @@ TEST_P(MicrovmConformance, TimesOfStatesAreKept) {
   EXPECT_THAT(live, IsEmpty());
 }
 
+// As the samples are.
+core::Event event_of(core::Event event) {
+  event.engine = "other";
+  event.isolation = core::Isolation::hardware;
+  return event;
+}
+
+TEST_P(MicrovmConformance, AClassThatIsRecordedStays) {
+  const auto microvm = add(store(), sample_microvm(1, a_.id));
+  ASSERT_DONE(store().record_isolation("other", core::Isolation::emulated));
+  ASSERT_VALUE(auto found, store().find_microvm(a_.id, microvm.id));
+  EXPECT_THAT(found, Optional(microvm));
+}
+
 TEST_P(MicrovmConformance, EventsAreOneGaplessLine) {
   auto one = add(store(), sample_microvm(1, a_.id));
   auto two = add(store(), sample_microvm(2, b_.id));
@@ -248,12 +262,12 @@ TEST_P(MicrovmConformance, EventsAreOneGaplessLine) {
                                            .reason = "asked to",
                                            .at = at(9)}));
   ASSERT_VALUE(auto of_a, store().events(a_.id, std::nullopt, 0, 100));
-  EXPECT_THAT(of_a, ElementsAre(core::Event{1, at(1), a_.id, one.id, pending, pending, "asked"},
-                                core::Event{3, at(2), a_.id, one.id, pending, running, ""}));
+  EXPECT_THAT(of_a, ElementsAre(event_of({1, at(1), a_.id, one.id, pending, pending, "asked"}),
+                                event_of({3, at(2), a_.id, one.id, pending, running, ""})));
   ASSERT_VALUE(auto of_b, store().events(b_.id, two.id, 0, 100));
   EXPECT_THAT(of_b,
-              ElementsAre(core::Event{2, at(2), b_.id, two.id, pending, pending, "asked"},
-                          core::Event{4, at(9), b_.id, two.id, pending, terminating, "asked to"}));
+              ElementsAre(event_of({2, at(2), b_.id, two.id, pending, pending, "asked"}),
+                          event_of({4, at(9), b_.id, two.id, pending, terminating, "asked to"})));
   ASSERT_VALUE(of_a, store().events(a_.id, one.id, 1, 100));
   EXPECT_EQ(of_a.size(), 1U);
   ASSERT_VALUE(of_a, store().events(a_.id, std::nullopt, 0, 1));

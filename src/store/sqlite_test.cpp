@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -204,6 +205,52 @@ TEST_F(SqliteFile, TheProgramsOwnMigrationsApplyOneByOne) {
   }
   db.reset();
   EXPECT_TRUE(open());
+}
+
+// A store of a server that knew one engine, with an image, a microVM and an event in it.
+TEST_F(SqliteFile, OldRowsAreOfTheFirstEngineAndGetTheClassOfTheHost) {
+  const auto all = migrations();
+  const auto before = std::ranges::find(all, std::string_view("engines"), &Migration::name);
+  ASSERT_NE(before, all.end());
+  {
+    auto db = raw();
+    ASSERT_DONE(migrate(*db, all.first(static_cast<std::size_t>(before - all.begin()))));
+    ASSERT_DONE(db->script(R"sql(
+INSERT INTO tenants (id, name, limits, created) VALUES ('t', 't', '{}', 1);
+INSERT INTO images (id, tenant, name, state, tags, created)
+  VALUES ('image-1', 't', 'i', 'CREATED', '{}', 1);
+INSERT INTO image_versions (image, number, state, active, state_reason, memory_mib, hooks, env,
+  snapshot, config, created) VALUES ('image-1', 1, 'SUCCESSFUL', 1, '', 512, '{}', '{}', 's', '', 1);
+INSERT INTO microvms (id, tenant, endpoint, image, image_name, image_version, memory_mib, state,
+  intent, state_reason, payload, generation, parent, client_token, request_hash, tags, config,
+  started, state_since, revision) VALUES ('microvm-1', 't', 'e', 'image-1', 'i', 1, 512,
+  'SUSPENDED', 'none', '', '', 1, '', '', '', '{}', '', 1, 1, 1);
+INSERT INTO events (at, tenant, microvm, from_state, to_state, reason)
+  VALUES (1, 't', 'microvm-1', 'PENDING', 'PENDING', '');
+)sql"));
+  }
+  ASSERT_VALUE(auto store, open());
+  const core::TenantId tenant("t");
+  const auto expect = [&](core::Isolation isolation) {
+    ASSERT_VALUE(const auto version, store->find_version(core::ImageId("image-1"), 1));
+    ASSERT_VALUE(const auto microvm, store->find_microvm(tenant, core::MicrovmId("microvm-1")));
+    ASSERT_VALUE(const auto events, store->events(tenant, std::nullopt, 0, 10));
+    ASSERT_TRUE(version && microvm && events.size() == 1);
+    EXPECT_EQ(version->engine, "qemu");
+    EXPECT_EQ(microvm->engine, "qemu");
+    EXPECT_EQ(events[0].engine, "qemu");
+    EXPECT_EQ(version->isolation, isolation);
+    EXPECT_EQ(microvm->isolation, isolation);
+    EXPECT_EQ(events[0].isolation, isolation);
+  };
+  expect(core::Isolation::emulated);  // the least, until the server has said it
+  ASSERT_DONE(store->record_isolation("other", core::Isolation::userspace_kernel));
+  expect(core::Isolation::emulated);
+  ASSERT_DONE(store->record_isolation("qemu", core::Isolation::hardware));
+  expect(core::Isolation::hardware);
+  // Said once: a host that changes later does not change what was.
+  ASSERT_DONE(store->record_isolation("qemu", core::Isolation::emulated));
+  expect(core::Isolation::hardware);
 }
 
 TEST_F(SqliteFile, AMigrationThatFailsLeavesTheOldVersion) {

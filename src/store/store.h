@@ -135,6 +135,10 @@ class Store {
   // Every version of every tenant: for the pool, check and collection.
   virtual Result<std::vector<core::ImageVersion>> all_versions() = 0;
 
+  // Versions, microVMs and events of an engine that were written by a server which did not record
+  // the class of isolation get this one; others keep theirs.
+  virtual Result<> record_isolation(const std::string& engine, core::Isolation isolation) = 0;
+
   virtual Result<> create_build(const core::Build& build) = 0;
   virtual Result<> update_build(const core::Build& build) = 0;
   virtual Result<std::optional<core::Build>> find_build(const core::ImageId& image,

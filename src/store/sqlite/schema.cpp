@@ -225,12 +225,26 @@ CREATE UNIQUE INDEX microvms_live_names ON microvms (tenant, name)
 CREATE INDEX microvms_of_all_by_age ON microvms (started, id);
 )sql";
 
+// Which engine runs it, and how strongly that keeps it from the host. Servers before knew one
+// engine; which class of isolation their host gave is known to the server only, which fills it in
+// (SqliteStore::record_isolation).
+constexpr std::string_view kEngines = R"sql(
+ALTER TABLE image_versions ADD COLUMN engine TEXT NOT NULL DEFAULT 'qemu';
+ALTER TABLE image_versions ADD COLUMN isolation TEXT NOT NULL DEFAULT '';
+ALTER TABLE microvms ADD COLUMN engine TEXT NOT NULL DEFAULT 'qemu';
+ALTER TABLE microvms ADD COLUMN isolation TEXT NOT NULL DEFAULT '';
+ALTER TABLE events ADD COLUMN engine TEXT NOT NULL DEFAULT 'qemu';
+ALTER TABLE events ADD COLUMN isolation TEXT NOT NULL DEFAULT '';
+CREATE INDEX events_without_isolation ON events (engine) WHERE isolation = '';
+)sql";
+
 constexpr std::array kMigrations{Migration{"first", kFirst},
                                  Migration{"egress", kEgress},
                                  Migration{"access tokens", kAccessTokens},
                                  Migration{"roles", kRoles},
                                  Migration{"usage days", kUsageDays},
-                                 Migration{"microVM names", kMicrovmNames}};
+                                 Migration{"microVM names", kMicrovmNames},
+                                 Migration{"engines", kEngines}};
 
 constexpr std::string_view kJournal = R"sql(
 CREATE TABLE schema_migrations (

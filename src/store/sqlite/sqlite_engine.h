@@ -64,6 +64,7 @@ class SqliteStore final : public Store {
   Result<> update_version(const core::ImageVersion& version) override;
   Result<> remove_version(const core::ImageId& image, std::uint32_t number) override;
   Result<std::vector<core::ImageVersion>> all_versions() override;
+  Result<> record_isolation(const std::string& engine, core::Isolation isolation) override;
   Result<> create_build(const core::Build& build) override;
   Result<> update_build(const core::Build& build) override;
   Result<std::optional<core::Build>> find_build(const core::ImageId& image, std::uint32_t version,

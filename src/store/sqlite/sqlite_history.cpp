@@ -18,6 +18,8 @@ Result<core::Event> read_event(Statement& row) {
   FB_TRY_ASSIGN(event.from, decode(core::parse_microvm_state, row.text()));
   FB_TRY_ASSIGN(event.to, decode(core::parse_microvm_state, row.text()));
   event.reason = row.text();
+  event.engine = row.text();
+  FB_TRY_ASSIGN(event.isolation, decode_isolation(row.text()));
   return event;
 }
 
@@ -58,11 +60,11 @@ Result<UsageDay> read_day(Statement& row) {
 
 Result<> SqliteStore::append_event(const core::Microvm& microvm, core::MicrovmState from,
                                    core::Time at, const std::string& reason) {
-  FB_TRY(
-      db_->run("INSERT INTO events (at, tenant, microvm, from_state, to_state, reason) "
-               "VALUES (?, ?, ?, ?, ?, ?)",
-               at, microvm.tenant, microvm.id, core::to_string(from),
-               core::to_string(microvm.state), reason));
+  FB_TRY(db_->run(
+      "INSERT INTO events (at, tenant, microvm, from_state, to_state, reason, engine, "
+      "isolation) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+      at, microvm.tenant, microvm.id, core::to_string(from), core::to_string(microvm.state), reason,
+      microvm.engine, core::to_string(microvm.isolation)));
   return {};
 }
 
@@ -73,7 +75,7 @@ Result<> SqliteStore::note(const core::MicrovmId& id, const std::string& what, c
   if (!microvm) return fail(Code::not_found, "microVM " + id.str() + " does not exist");
   FB_TRY_ASSIGN(const auto newest,
                 read_one(db_->query("SELECT sequence, at, tenant, microvm, from_state, to_state, "
-                                    "reason FROM events WHERE microvm = ? "
+                                    "reason, engine, isolation FROM events WHERE microvm = ? "
                                     "ORDER BY sequence DESC LIMIT 1",
                                     id),
                          read_event));
@@ -88,13 +90,16 @@ Result<std::vector<core::Event>> SqliteStore::events(const core::TenantId& tenan
                                                      std::uint64_t after, std::uint32_t limit) {
   const auto first = static_cast<std::int64_t>(std::min<std::uint64_t>(after, INT64_MAX));
   if (microvm) {
-    return read_all(db_->query("SELECT sequence, at, tenant, microvm, from_state, to_state, reason "
-                               "FROM events WHERE microvm = ? AND tenant = ? AND sequence > ? "
-                               "ORDER BY sequence LIMIT ?",
-                               *microvm, tenant, first, limit),
-                    read_event);
+    return read_all(
+        db_->query("SELECT sequence, at, tenant, microvm, from_state, to_state, reason, "
+                   "engine, isolation "
+                   "FROM events WHERE microvm = ? AND tenant = ? AND sequence > ? "
+                   "ORDER BY sequence LIMIT ?",
+                   *microvm, tenant, first, limit),
+        read_event);
   }
-  return read_all(db_->query("SELECT sequence, at, tenant, microvm, from_state, to_state, reason "
+  return read_all(db_->query("SELECT sequence, at, tenant, microvm, from_state, to_state, reason, "
+                             "engine, isolation "
                              "FROM events WHERE tenant = ? AND sequence > ? "
                              "ORDER BY sequence LIMIT ?",
                              tenant, first, limit),

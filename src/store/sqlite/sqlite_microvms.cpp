@@ -58,6 +58,8 @@ Result<core::Microvm> read_microvm(Statement& row) {
   microvm.role = row.text();
   microvm.name = row.text();
   FB_TRY_ASSIGN(microvm.env, decode_map(row.text()));
+  microvm.engine = row.text();
+  FB_TRY_ASSIGN(microvm.isolation, decode_isolation(row.text()));
   return microvm;
 }
 
@@ -89,14 +91,14 @@ Result<> insert_microvm(Connection& db, const core::Microvm& vm) {
              "memory_mib, state, intent, state_reason, idle_max, idle_suspended, idle_resume, "
              "idle_rule, max_duration, payload, generation, parent, client_token, request_hash, "
              "tags, config, started, state_since, suspended_at, terminated, revision, egress, "
-             "role, name, env) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-             "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             "role, name, env, engine, isolation) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+             "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
              vm.id, vm.tenant, vm.endpoint, vm.image, vm.image_name, vm.image_version,
              vm.memory_mib, core::to_string(vm.state), core::to_string(vm.intent), vm.state_reason,
              idle.max, idle.suspended, idle.resume, idle.rule, vm.max_duration, vm.payload,
              vm.generation, vm.parent, vm.client_token, vm.request_hash, tags, vm.config,
              vm.started, vm.state_since, vm.suspended_at, vm.terminated, vm.revision, vm.egress,
-             vm.role, vm.name, env),
+             vm.role, vm.name, env, vm.engine, core::to_string(vm.isolation)),
       "microVM " + vm.id.str());
 }
 
