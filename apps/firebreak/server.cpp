@@ -29,6 +29,7 @@
 #include "ingress/proxy.h"
 #include "ingress/supervisor_gate.h"
 #include "ingress/token_ring.h"
+#include "machine/engines.h"
 #include "machine/host_probe.h"
 #include "machine/qemu/qemu_engine.h"
 #include "net/http_server.h"
@@ -115,15 +116,15 @@ class Server {
     const auto choice = machine::choose_accelerator(paths, machine::host_qemu_version(), false,
                                                     Deadline::in(machine::kTrialTime));
     log_.info("accelerator", {{"use", to_string(choice.accelerator)}, {"reason", choice.reason}});
-    machine::EngineConfig engine{.data_dir = config_.data_dir,
-                                 .kernel = paths.kernel(),
-                                 .initramfs = paths.initramfs(),
-                                 .holder = paths.holder,
-                                 .accelerator = choice.accelerator,
-                                 .uids = {config_.uid_first, config_.uid_count},
-                                 .cgroup_root = config_.cgroup};
+    machine::QemuConfig engine{.data_dir = config_.data_dir,
+                               .kernel = paths.kernel(),
+                               .initramfs = paths.initramfs(),
+                               .holder = paths.holder,
+                               .accelerator = choice.accelerator,
+                               .uids = {config_.uid_first, config_.uid_count},
+                               .cgroup_root = config_.cgroup};
     open_networks();
-    engine.cards = networks_.get();
+    engine.networks = networks_.get();
     // For `firebreak check` when no server runs.
     const json::object host{{"cgroup", config_.cgroup},
                             {"initramfs", engine.initramfs},
@@ -133,10 +134,10 @@ class Server {
     FB_TRY_ASSIGN(engine_, machine::QemuEngine::create(engine, io_.get_executor(), pool_));
     engine_->host().faults().set(
         [this](std::string_view point) { reach("machine." + std::string(point)); });
-    catalogue_ =
-        std::make_unique<image::Catalogue>(*engine_, io_.get_executor(), config_.data_dir, clock_);
+    engines_.emplace(*engine_);
+    catalogue_ = std::make_unique<image::Catalogue>(*engines_, io_.get_executor(), clock_);
     services_.emplace(control::Services{
-        .engine = *engine_,
+        .engines = *engines_,
         .db = *db_,
         .catalogue = *catalogue_,
         .clock = clock_,
@@ -252,15 +253,19 @@ class Server {
               return ids;
             },
         .settle = [this](std::string id) { return supervisor_->settle(core::MicrovmId(id)); },
-        .lost = [this](std::string snapshot) -> Task<bool> {
+        .lost = [this](core::SnapshotRef snapshot) -> Task<bool> {
           co_return (co_await images_->lost(std::move(snapshot))).has_value();
         }};
     control::CheckContext context =
-        control::host_context(*db_, *engine_, config_.data_dir, std::move(server));
+        control::host_context(*db_, *engines_, config_.data_dir, std::move(server));
     return control::check_host(std::move(context), repair);
   }
 
   Task<Result<>> start() {
+    const core::Isolation isolation = engine_->isolation();
+    FB_CO_TRY(co_await db_->run([isolation](store::Store& store) {
+      return store.record_isolation(core::kFirstEngine, isolation);
+    }));
     FB_CO_TRY(co_await first_start());
     FB_CO_TRY(co_await keys_->load());
     FB_CO_TRY(co_await tokens_->load());
@@ -400,7 +405,8 @@ class Server {
       auto version =
           co_await db_->run([&id](store::Store& store) { return store.latest_runnable(id); });
       if (version && *version && control::guest_ca_in(**version) == images_->ca() &&
-          co_await catalogue_->load((*version)->snapshot, Deadline::in(std::chrono::seconds(60)))) {
+          co_await catalogue_->load(core::snapshot_of(**version),
+                                    Deadline::in(std::chrono::seconds(60)))) {
         begun();
         co_return;
       }
@@ -448,6 +454,7 @@ class Server {
   std::unique_ptr<egress::HostNames> names_;
   std::unique_ptr<egress::Networks> networks_;
   std::unique_ptr<machine::QemuEngine> engine_;
+  std::optional<machine::Engines> engines_;  // the default is the one it is made with
   std::unique_ptr<image::Catalogue> catalogue_;
   std::optional<control::Services> services_;
   std::unique_ptr<control::Supervisor> supervisor_;

@@ -132,10 +132,10 @@ net::Task<Result<>> Builds::prune_bases() {
                                        [](store::Store& store) { return store.all_versions(); }));
   for (const core::ImageVersion& version : all) {
     if (version.snapshot.empty()) continue;
-    const auto chain =
-        services_.engine.snapshot_disks(services_.catalogue.directory(version.snapshot));
-    if (!chain) co_return Result<>();  // what it needs cannot be known
-    used.insert(chain->begin(), chain->end());
+    const auto disk = services_.catalogue.disk(core::snapshot_of(version));
+    if (!disk) co_return Result<>();  // what it needs cannot be known
+    used.insert(disk->base);
+    used.insert(disk->layers.begin(), disk->layers.end());
   }
   co_return image::prune_disks(config_.bases.copies, used);
 }
@@ -205,7 +205,7 @@ net::Task<Result<std::optional<NewVersion>>> Builds::same_version(const core::Te
   if (!same) co_return std::nullopt;
   // It may be from an older QEMU, or gone: then it is built again.
   const auto loaded =
-      co_await services_.catalogue.load(same->version.snapshot, Deadline::in(kLoadTime));
+      co_await services_.catalogue.load(core::snapshot_of(same->version), Deadline::in(kLoadTime));
   co_return loaded ? std::move(same) : std::nullopt;
 }
 
@@ -254,7 +254,7 @@ net::Task<void> Builds::run(ActivePtr active) {
     made.build.memory_bytes = bytes.memory;
   }
   (void)co_await images_.finish(made, std::move(snapshot));
-  for (const std::string& held : active->held)
+  for (const core::SnapshotRef& held : active->held)
     co_await images_.let_go(held, Deadline::in(std::chrono::seconds(20)));
   if (auto shrunk = co_await shrink_caches(active->tenant.id); !shrunk)
     services_.log.warn("build cache", {{"error", shrunk.error().text()}});
@@ -325,7 +325,10 @@ net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline
   }
   const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
       services_.clock.now().time_since_epoch());
-  image::Builder builder(services_.engine, cache_, mounts_, pool_, planner_.threads(),
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine,
+                   services_.engines.get(active->made.version.engine));
+  FB_CO_TRY(machine::require(*engine, machine::Feature::cut_layers));
+  image::Builder builder(*engine, cache_, mounts_, pool_, planner_.threads(),
                          {.owner = active->tenant.id.str(),
                           .context = std::move(plan.context),
                           .ignore = std::move(plan.ignore),
@@ -360,12 +363,12 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
       co_return *same;
     }
   }
-  const std::string name = active->made.snapshot_name();
-  const std::string directory = services_.catalogue.directory(name);
+  const core::SnapshotRef made = active->made.snapshot();
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(made.engine));
   const std::string machine_id = "build-" + active->made.build.id.str();
   image::SnapshotSpec spec{
       .disk = built.disk,
-      .directory = directory,
+      .directory = engine->snapshot_directory(made.name),
       .machine_id = machine_id,
       .tenant = tenant_of(request, built.config, env),
       .hooks = request.hooks,
@@ -377,13 +380,13 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
       .log = [this, active](std::string_view text) {
         this->log().append(active->made.build.id, text);
       }};
-  FB_CO_TRY(co_await image::make_snapshot(services_.engine, std::move(spec), deadline));
-  FB_CO_TRY(co_await validate(active, name, machine_id, deadline));
-  co_return name;
+  FB_CO_TRY(co_await image::make_snapshot(*engine, std::move(spec), deadline));
+  FB_CO_TRY(co_await validate(active, made, machine_id, deadline));
+  co_return made.name;
 }
 
-net::Task<Result<>> Builds::validate(ActivePtr active, std::string snapshot, std::string machine_id,
-                                     Deadline deadline) {
+net::Task<Result<>> Builds::validate(ActivePtr active, core::SnapshotRef snapshot,
+                                     std::string machine_id, Deadline deadline) {
   const image::BuildMachineSpec machine = machine_spec(active);
   machine.starting(machine_id);  // from here on a cancel finds it
   const auto proceed = [active]() -> Result<> {
@@ -415,7 +418,7 @@ Result<> Builds::record(Active& active, const image::BuiltDisk& built,
   return {};
 }
 
-net::Task<Result<bool>> Builds::hold(ActivePtr active, std::string snapshot) {
+net::Task<Result<bool>> Builds::hold(ActivePtr active, core::SnapshotRef snapshot) {
   FB_CO_TRY_ASSIGN(const bool there, co_await images_.hold(snapshot));
   if (there) active->held.push_back(std::move(snapshot));
   co_return there;
@@ -423,13 +426,15 @@ net::Task<Result<bool>> Builds::hold(ActivePtr active, std::string snapshot) {
 
 net::Task<std::optional<std::string>> Builds::same_snapshot(ActivePtr active, std::string key,
                                                             Deadline deadline) {
-  const auto names = co_await services_.db.run(
+  const auto made = co_await services_.db.run(
       [&](store::Store& store) { return snapshots_made_by(store, active->tenant.id, key); });
-  if (!names) co_return std::nullopt;
-  for (const std::string& name : *names) {
-    const auto held = co_await hold(active, name);
+  if (!made) co_return std::nullopt;
+  for (const core::SnapshotRef& snapshot : *made) {
+    if (snapshot.engine != active->made.version.engine) continue;
+    const auto held = co_await hold(active, snapshot);
     // It may be from an older QEMU.
-    if (held && *held && co_await services_.catalogue.load(name, deadline)) co_return name;
+    if (held && *held && co_await services_.catalogue.load(snapshot, deadline))
+      co_return snapshot.name;
   }
   co_return std::nullopt;
 }
@@ -453,6 +458,7 @@ Result<> Builds::cancel(const core::BuildId& build) {
   const auto found = active_.find(build);
   if (found == active_.end()) return fail(Code::conflict, "this build is not under way");
   const ActivePtr& active = found->second;
+  FB_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(active->made.version.engine));
   active->cancelled = true;
   queue_.wake();
   active->tools->stop();
@@ -461,7 +467,7 @@ Result<> Builds::cancel(const core::BuildId& build) {
     auto discard = [](machine::Engine& engine, std::string machine) -> net::Task<void> {
       (void)co_await engine.discard(machine, Deadline::in(std::chrono::seconds(20)));
     };
-    net::asio::co_spawn(services_.executor, discard(services_.engine, id), net::asio::detached);
+    net::asio::co_spawn(services_.executor, discard(*engine, id), net::asio::detached);
   }
   return {};
 }

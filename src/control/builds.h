@@ -113,8 +113,8 @@ class Builds {
     Ticket ticket;
     bool cancelled = false;
     std::set<std::string> machines;
-    Room room;                      // until the first of them is counted
-    std::vector<std::string> held;  // snapshots
+    Room room;  // until the first of them is counted
+    std::vector<core::SnapshotRef> held;
     std::shared_ptr<BuildTools> tools = std::make_shared<BuildTools>();
   };
   using ActivePtr = std::shared_ptr<Active>;
@@ -138,8 +138,8 @@ class Builds {
   // One of an earlier build, held.
   net::Task<std::optional<std::string>> same_snapshot(ActivePtr active, std::string key,
                                                       Deadline deadline);
-  net::Task<Result<bool>> hold(ActivePtr active, std::string snapshot);
-  net::Task<Result<>> validate(ActivePtr active, std::string snapshot, std::string machine_id,
+  net::Task<Result<bool>> hold(ActivePtr active, core::SnapshotRef snapshot);
+  net::Task<Result<>> validate(ActivePtr active, core::SnapshotRef snapshot, std::string machine_id,
                                Deadline deadline);
   Result<> record(Active& active, const image::BuiltDisk& built, const std::string& key) const;
   image::BuildMachineSpec machine_spec(const ActivePtr& active);

@@ -45,11 +45,13 @@ std::vector<core::Reclaimable> Capacity::candidates() const {
     list.push_back({Kind::parked, parked.id, parked.since, to_mib(parked.resident_bytes), {}});
   for (const auto& base : services_.catalogue.loaded()) {
     if (base.in_use) continue;
-    list.push_back({Kind::base, base.snapshot, base.last_used, to_mib(base.ram_bytes), {}});
+    list.push_back({Kind::base, base.snapshot.name, base.last_used, to_mib(base.ram_bytes), {}});
   }
   if (!services_.options.suspend_under_pressure) return list;
   for (const LivePtr& vm : registry_.all()) {
     if (vm->record.state != core::MicrovmState::running || !vm->machine) continue;
+    const auto engine = services_.engines.get(vm->record.engine);
+    if (!engine || !(*engine)->features().contains(machine::Feature::suspend)) continue;
     // One that works is the last to go.
     const bool works = vm->activity.open_work > 0;
     const core::Time used =
@@ -75,7 +77,8 @@ net::Task<void> Capacity::give_up(std::vector<core::Reclaimable> victims) {
     if (victim.kind == Kind::parked) {
       co_await pool_.evict(victim.id);
     } else if (victim.kind == Kind::base) {
-      co_await services_.catalogue.release(victim.id);
+      for (const auto& base : services_.catalogue.loaded())
+        if (base.snapshot.name == victim.id) co_await services_.catalogue.release(base.snapshot);
     } else if (LivePtr vm = registry_.find(core::MicrovmId(victim.id))) {
       (void)co_await lifecycle_.suspend(vm, "Suspended because the host needs memory.",
                                         Deadline::in(std::chrono::seconds(60)));

@@ -139,7 +139,7 @@ net::Task<Result<>> Egress::cut_off(LivePtr vm, Deadline deadline) {
     services_.log.error("the rules that close a network cannot be loaded; it is removed",
                         {{"id", vm->record.id.str()}, {"error", closed.error().text()}});
   co_await dismiss(vm);
-  FB_CO_TRY(co_await machine->unplug_network());
+  FB_CO_TRY(co_await machine->detach_network());
   if (auto told = co_await machine->agent().set_network(false, Deadline::in(kTellDeadline)); !told)
     services_.log.warn("a guest keeps a card that leads nowhere",
                        {{"id", vm->record.id.str()}, {"error", told.error().text()}});
@@ -150,7 +150,7 @@ net::Task<void> Egress::leave_unused(LivePtr vm) {
   const std::shared_ptr<machine::Machine> machine = vm->machine;
   if (!machine || has_network(*vm)) co_return;
   co_await dismiss(vm);
-  if (auto left = co_await machine->unplug_network(); !left)
+  if (auto left = co_await machine->detach_network(); !left)
     services_.log.warn("an unused network stays",
                        {{"id", vm->record.id.str()}, {"error", left.error().text()}});
 }

@@ -97,7 +97,7 @@ net::Task<void> Images::forget(Removed removed, Deadline deadline) {
   for (const core::BuildId& build : removed.builds) log_.remove(build);
   for (const core::ImageVersion& version : removed.versions) co_await pool_.drop(version);
   for (const core::ImageVersion& version : removed.versions)
-    co_await forget_snapshot(version.snapshot, deadline);
+    co_await forget_snapshot(core::snapshot_of(version), deadline);
 }
 
 net::Task<Result<std::vector<core::ImageVersion>>> Images::prune(core::TenantId tenant,
@@ -139,34 +139,32 @@ net::Task<Result<>> Images::remove_version(core::Image image, core::ImageVersion
   co_return Result<>();
 }
 
-net::Task<void> Images::forget_snapshot(std::string snapshot, Deadline deadline) {
+net::Task<void> Images::forget_snapshot(core::SnapshotRef snapshot, Deadline deadline) {
   if (snapshot.empty()) co_return;
   // A build that changed nothing has taken the snapshot of an older version.
   const auto all =
       co_await services_.db.run([](store::Store& store) { return store.all_versions(); });
   if (!all || held_.contains(snapshot)) co_return;
   for (const core::ImageVersion& other : *all)
-    if (other.snapshot == snapshot) co_return;
-  co_await services_.catalogue.release(snapshot);
-  (void)co_await services_.engine.remove_snapshot(services_.catalogue.directory(snapshot),
-                                                  deadline);
+    if (core::snapshot_of(other) == snapshot) co_return;
+  (void)co_await services_.catalogue.remove(std::move(snapshot), deadline);
 }
 
-net::Task<Result<bool>> Images::hold(std::string snapshot) {
+net::Task<Result<bool>> Images::hold(core::SnapshotRef snapshot) {
   // Held before it is looked for: a removal that begins in between sees one or the other.
   held_.insert(snapshot);
   const auto all =
       co_await services_.db.run([](store::Store& store) { return store.all_versions(); });
   if (all) {
     for (const core::ImageVersion& version : *all)
-      if (version.snapshot == snapshot) co_return true;
+      if (core::snapshot_of(version) == snapshot) co_return true;
   }
   co_await let_go(std::move(snapshot), Deadline::in(std::chrono::seconds(20)));
   if (!all) co_return std::unexpected(all.error());
   co_return false;
 }
 
-net::Task<void> Images::let_go(std::string snapshot, Deadline deadline) {
+net::Task<void> Images::let_go(core::SnapshotRef snapshot, Deadline deadline) {
   if (const auto at = held_.find(snapshot); at != held_.end()) held_.erase(at);
   co_await forget_snapshot(std::move(snapshot), deadline);
 }

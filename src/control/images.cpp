@@ -1,9 +1,6 @@
 #include "control/images.h"
 
-#include <sys/stat.h>
-
 #include "base/json.h"
-#include "base/sys.h"
 #include "control/version_config.h"
 #include "image/hook_caller.h"
 #include "store/walk.h"
@@ -41,10 +38,10 @@ net::Task<Result<>> Images::recover() {
     version.state = VersionState::failed;
     version.state_reason = "The server stopped during the build; build it again.";
     // Half a snapshot may be there, or a whole one with its memory held.
-    const std::string directory =
-        services_.catalogue.directory(version.image.str() + "-" + std::to_string(version.number));
-    (void)co_await services_.engine.remove_snapshot(directory,
-                                                    Deadline::in(std::chrono::seconds(20)));
+    core::SnapshotRef half{version.engine,
+                           version.image.str() + "-" + std::to_string(version.number)};
+    (void)co_await services_.catalogue.remove(std::move(half),
+                                              Deadline::in(std::chrono::seconds(20)));
     version.updated = services_.clock.now();
     FB_CO_TRY(co_await services_.db.run([&version](store::Store& store) -> Result<> {
       FB_TRY(store.update_version(version));
@@ -64,11 +61,7 @@ net::Task<Result<>> Images::recover() {
 
 net::Task<Result<>> Images::sweep() {
   // Looked for before the records are: what a build has made by now has its record by then.
-  const std::string directory = services_.catalogue.directory("");
-  std::vector<std::string> found;
-  if (sys::exists(directory)) {
-    FB_CO_TRY_ASSIGN(found, sys::list_dir(directory));
-  }
+  FB_CO_TRY_ASSIGN(const std::vector<core::SnapshotRef> found, services_.catalogue.found());
   std::set<std::string> snapshots;
   std::set<core::BuildId> builds;
   std::set<WarmPool::Key> known;
@@ -84,9 +77,9 @@ net::Task<Result<>> Images::sweep() {
     return {};
   }));
   co_await pool_.keep_only(std::move(known));
-  for (const std::string& name : found)
-    if (!snapshots.contains(name) && !name.starts_with(machine::kForkBasePrefix))
-      co_await forget_snapshot(name, Deadline::in(std::chrono::seconds(20)));
+  for (const core::SnapshotRef& snapshot : found)
+    if (!snapshots.contains(snapshot.name))
+      co_await forget_snapshot(snapshot, Deadline::in(std::chrono::seconds(20)));
   co_return log_.keep_only(builds);
 }
 
@@ -108,9 +101,9 @@ Result<std::vector<core::ImageVersion>> fail_versions_of(store::Store& store,
   return versions;
 }
 
-net::Task<Result<>> Images::lost(std::string snapshot) {
+net::Task<Result<>> Images::lost(core::SnapshotRef snapshot) {
   FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([&](store::Store& store) {
-    return fail_versions_of(store, snapshot, services_.clock.now());
+    return fail_versions_of(store, snapshot.name, services_.clock.now());
   }));
   for (const core::ImageVersion& version : versions) co_await pool_.drop(version);
   co_await forget_snapshot(std::move(snapshot), Deadline::in(std::chrono::seconds(20)));
@@ -134,13 +127,7 @@ net::Task<Result<std::vector<core::ImageVersion>>> Images::versions(const core::
 }
 
 SnapshotBytes Images::occupied(const core::ImageVersion& version) const {
-  if (version.snapshot.empty()) return {};
-  const auto allocated = [](const std::string& path) {
-    struct stat st{};
-    return ::stat(path.c_str(), &st) == 0 ? static_cast<std::uint64_t>(st.st_blocks) * 512 : 0;
-  };
-  const std::string directory = services_.catalogue.directory(version.snapshot);
-  return {.disk = allocated(directory + "/disk.qcow2"), .memory = allocated(directory + "/ram")};
+  return services_.catalogue.bytes(core::snapshot_of(version));
 }
 
 SnapshotBytes Images::occupied(const std::vector<core::ImageVersion>& versions) const {
@@ -229,6 +216,9 @@ net::Task<Result<NewVersion>> Images::begin(core::TenantId tenant, core::TenantL
   FB_CO_TRY(core::check(version.hooks));
   FB_CO_TRY(core::size_for(version.memory_mib));
   version.created = services_.clock.now();
+  const machine::Engine& engine = services_.engines.standard();
+  version.engine = engine.name();
+  version.isolation = engine.isolation();
   Removed removed;
   auto made = co_await services_.db.run([&](store::Store& store) {
     return begin_in(store, tenant, limits, name, tags, version, prune, removed);
@@ -249,6 +239,8 @@ net::Task<Result<std::optional<NewVersion>>> Images::made_by(core::TenantId tena
           return std::nullopt;
         FB_TRY_ASSIGN(const auto newest, store.latest_runnable(image->id));
         if (!newest || order_key_of(*newest) != order_key) return std::nullopt;
+        // Another engine makes another snapshot of the same.
+        if (newest->engine != services_.engines.standard().name()) return std::nullopt;
         FB_TRY_ASSIGN(const auto builds, store.list_builds(image->id, newest->number));
         if (builds.empty()) return std::nullopt;
         return NewVersion{
@@ -256,16 +248,17 @@ net::Task<Result<std::optional<NewVersion>>> Images::made_by(core::TenantId tena
       });
 }
 
-net::Task<Result<>> Images::validate(std::string snapshot, core::Hooks hooks,
+net::Task<Result<>> Images::validate(core::SnapshotRef snapshot, core::Hooks hooks,
                                      std::string machine_id, std::function<Result<>()> proceed,
                                      Deadline deadline) {
   if (!hooks[core::Hook::validate].enabled) co_return Result<>();
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(snapshot.engine));
   FB_CO_TRY_ASSIGN(auto loaded, co_await services_.catalogue.load(std::move(snapshot), deadline));
   building_.insert(machine_id);
   auto body = [&]() -> net::Task<Result<>> {
-    FB_CO_TRY_ASSIGN(auto clone,
-                     co_await services_.engine.restore(std::move(loaded),
-                                                       {.id = machine_id, .limits = {}}, deadline));
+    FB_CO_TRY_ASSIGN(
+        auto clone,
+        co_await engine->restore(std::move(loaded), {.id = machine_id, .limits = {}}, deadline));
     Result<> valid = proceed();
     if (valid) valid = co_await clone->wake(machine::fresh_identity(machine_id, 1), deadline);
     if (valid) {
@@ -301,10 +294,8 @@ net::Task<Result<>> Images::finish(NewVersion& made, Result<std::string> snapsho
   made.build.state_reason = version.state_reason;
   made.build.finished = now;
   if (!snapshot) {
-    const std::string name = made.snapshot_name();
-    co_await services_.catalogue.release(name);
-    (void)co_await services_.engine.remove_snapshot(services_.catalogue.directory(name),
-                                                    Deadline::in(std::chrono::seconds(20)));
+    (void)co_await services_.catalogue.remove(made.snapshot(),
+                                              Deadline::in(std::chrono::seconds(20)));
   }
   FB_CO_TRY(co_await services_.db.run([&](store::Store& store) -> Result<> {
     FB_TRY(store.update_version(version));
@@ -342,11 +333,12 @@ net::Task<Result<core::ImageVersion>> Images::build_from_base(
                            .config = json::serialize(config)};
   FB_CO_TRY_ASSIGN(NewVersion made,
                    co_await begin(tenant, limits, request.name, request.tags, std::move(draft)));
-  const std::string name = made.snapshot_name();
+  const core::SnapshotRef snapshot = made.snapshot();
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(snapshot.engine));
   const std::string machine_id = "build-" + made.build.id.str();
   image::SnapshotSpec spec{
       .disk = {.base = base_disk_, .layers = {}, .id = "base"},
-      .directory = services_.catalogue.directory(name),
+      .directory = engine->snapshot_directory(snapshot.name),
       .machine_id = machine_id,
       .tenant = {.app_is_pid1 = request.app && request.app_is_pid1,
                  .app = request.app,
@@ -364,11 +356,12 @@ net::Task<Result<core::ImageVersion>> Images::build_from_base(
       .log = [progress](std::string_view text) {
         if (progress) progress(text.substr(0, text.find('\n')));
       }};
-  auto built = co_await image::make_snapshot(services_.engine, std::move(spec), deadline);
+  auto built = co_await image::make_snapshot(*engine, std::move(spec), deadline);
   if (built)
-    built = co_await validate(name, request.hooks, machine_id, [] { return Result<>(); }, deadline);
-  FB_CO_TRY(
-      co_await finish(made, built ? Result<std::string>(name) : std::unexpected(built.error())));
+    built =
+        co_await validate(snapshot, request.hooks, machine_id, [] { return Result<>(); }, deadline);
+  FB_CO_TRY(co_await finish(
+      made, built ? Result<std::string>(snapshot.name) : std::unexpected(built.error())));
   if (!built) co_return fail(built.error(), "building image " + made.image.name);
   co_return made.version;
 }

@@ -136,12 +136,13 @@ void Lifecycle::watch(LivePtr vm) {
 
 net::Task<Result<>> Lifecycle::restore(LivePtr vm, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto slot, co_await starts_.lock(vm->record.tenant, deadline));
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(vm->record.engine));
   FB_CO_TRY_ASSIGN(auto snapshot,
-                   co_await services_.catalogue.load(vm->version.snapshot, deadline));
+                   co_await services_.catalogue.load(core::snapshot_of(vm->version), deadline));
   const machine::LaunchSpec spec{.id = vm->record.id.str(),
                                  .limits = host_limits(vm->size),
                                  .network = egress_.has_network(*vm)};
-  FB_CO_TRY_ASSIGN(vm->machine, co_await services_.engine.restore(snapshot, spec, deadline));
+  FB_CO_TRY_ASSIGN(vm->machine, co_await engine->restore(snapshot, spec, deadline));
   observe(vm->machine->phases(), "restore");
   FB_CO_TRY(co_await egress_.admit(vm, deadline));
   co_return co_await vm->machine->wake(identity_of(*vm), deadline);
@@ -201,7 +202,7 @@ net::Task<void> Lifecycle::launch(LivePtr vm, std::shared_ptr<machine::Machine> 
   services_.reach("woken");
   if (up) {
     for (const image::LoadedBase& base : services_.catalogue.loaded()) {
-      if (base.snapshot == vm->version.snapshot)
+      if (base.snapshot == core::snapshot_of(vm->version))
         vm->meter.total.snapshot_read_bytes += base.ram_bytes;
     }
     up = co_await say_running(vm, Hook::run,
@@ -224,10 +225,10 @@ net::Task<void> Lifecycle::launch_fork(LivePtr vm) {
   if (!turn) co_return;
   if (vm->record.state != MicrovmState::pending) {
     // Ended before the fork was done: what it has written since belongs to nobody.
-    (void)co_await services_.engine.discard(vm->record.id.str(), Deadline::in(kEndDeadline));
+    (void)co_await discard(*vm, Deadline::in(kEndDeadline));
     co_return;
   }
-  vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
+  note_stored_bytes(*vm);
   auto up = co_await bring_back(vm, Deadline::in(kStartDeadline));
   if (!up) co_await end(vm, up.error().message, false);
 }
@@ -243,13 +244,15 @@ net::Task<Result<>> Lifecycle::finish_suspend(LivePtr vm, Deadline deadline) {
   co_await egress_.dismiss(vm);
   observe(vm->machine->phases(), "suspend");
   vm->machine.reset();
-  vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
+  note_stored_bytes(*vm);
   vm->meter.total.snapshot_written_bytes += vm->stored_bytes;
   co_return co_await commit(*vm, {.state = MicrovmState::suspended, .intent = Intent::none});
 }
 
 net::Task<Result<>> Lifecycle::suspend(LivePtr vm, std::string reason, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
+  FB_CO_TRY_ASSIGN(const machine::Engine* const engine, services_.engines.get(vm->record.engine));
+  FB_CO_TRY(machine::require(*engine, machine::Feature::suspend));
   if (vm->record.state == MicrovmState::suspended) co_return Result<>();
   if (vm->record.state != MicrovmState::running) {
     co_return fail(Code::conflict, "the microVM is " + std::string(to_string(vm->record.state)) +
@@ -288,8 +291,8 @@ net::Task<Result<>> Lifecycle::bring_back(LivePtr vm, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto slot, co_await starts_.lock(vm->record.tenant, deadline));
   // Giving up half-way would end it, so a caller who has waited long already gets all the time.
   deadline = Deadline::in(kStartDeadline);
-  auto machine =
-      co_await services_.engine.resume(vm->record.id.str(), deadline, egress_.has_network(*vm));
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(vm->record.engine));
+  auto machine = co_await engine->resume(vm->record.id.str(), deadline, egress_.has_network(*vm));
   slot.release();
   if (!machine) co_return std::unexpected(machine.error());
   vm->machine = *std::move(machine);
@@ -308,6 +311,7 @@ net::Task<Result<>> Lifecycle::bring_back(LivePtr vm, Deadline deadline) {
 
 net::Task<Result<>> Lifecycle::resume(LivePtr vm, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
+  FB_CO_TRY_ASSIGN(const machine::Engine* const engine, services_.engines.get(vm->record.engine));
   if (vm->record.state == MicrovmState::running) co_return Result<>();
   if (vm->record.state != MicrovmState::suspended) {
     co_return fail(Code::conflict, "the microVM is " + std::string(to_string(vm->record.state)) +
@@ -327,7 +331,7 @@ net::Task<Result<>> Lifecycle::resume(LivePtr vm, Deadline deadline) {
   // One that ran is not what it was: it cannot be put back.
   if (vm->machine) {
     co_await end(vm, up.error().message, false);
-  } else if (!services_.engine.is_suspended(vm->record.id.str())) {
+  } else if (!engine->is_suspended(vm->record.id.str())) {
     co_await end(vm, "Lost while it was resumed: " + up.error().message, false);
   } else {
     FB_CO_TRY(co_await commit(
@@ -338,13 +342,23 @@ net::Task<Result<>> Lifecycle::resume(LivePtr vm, Deadline deadline) {
 
 // ------------------------------------------------------------------------------- terminate
 
+net::Task<Result<>> Lifecycle::discard(const LiveMicrovm& vm, Deadline deadline) {
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(vm.record.engine));
+  co_return co_await engine->discard(vm.record.id.str(), deadline);
+}
+
+void Lifecycle::note_stored_bytes(LiveMicrovm& vm) const {
+  const auto engine = services_.engines.get(vm.record.engine);
+  vm.stored_bytes = engine ? (*engine)->stored_bytes(vm.record.id.str()) : 0;
+}
+
 net::Task<Result<>> Lifecycle::remove_machine(LivePtr vm) {
   co_await egress_.dismiss(vm);
   Result<> removed;
   for (int attempt = 0; attempt < 3; ++attempt) {
     const Deadline deadline = Deadline::in(kEndDeadline);
-    removed = vm->machine ? co_await vm->machine->terminate(deadline)
-                          : co_await services_.engine.discard(vm->record.id.str(), deadline);
+    removed =
+        vm->machine ? co_await vm->machine->terminate(deadline) : co_await discard(*vm, deadline);
     if (removed) break;
     net::Event pause(services_.executor);
     (void)co_await pause.wait(Deadline::in(std::chrono::milliseconds(200)));
@@ -415,7 +429,8 @@ bool Lifecycle::is_unsettled(const LiveMicrovm& vm) {
 }
 
 net::Task<void> Lifecycle::settle(LivePtr vm) {
-  if (!is_unsettled(*vm)) co_return;
+  // What its machine is can be told by its engine only.
+  if (!is_unsettled(*vm) || !services_.engines.get(vm->record.engine)) co_return;
   auto turn = co_await vm->turn.lock(Deadline::in(kEndDeadline));
   if (!turn) co_return;
   if (vm->unended) co_return co_await end(vm, std::string(*vm->unended), false);
@@ -427,6 +442,7 @@ net::Task<void> Lifecycle::settle(LivePtr vm) {
 }
 
 net::Task<Result<>> Lifecycle::terminate(LivePtr vm, std::string reason, Deadline deadline) {
+  FB_CO_TRY(services_.engines.get(vm->record.engine));
   vm->end_asked = true;
   // A launch or resume that waits for a hook of a minute gives up at once.
   const bool starting =

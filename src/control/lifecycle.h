@@ -65,6 +65,9 @@ class Lifecycle {
   void watch(LivePtr vm);
   net::Task<Result<>> bring_back(LivePtr vm, Deadline deadline);
   machine::Identity identity_of(LiveMicrovm& vm) const;
+  // Removes what its engine has of it.
+  net::Task<Result<>> discard(const LiveMicrovm& vm, Deadline deadline);
+  void note_stored_bytes(LiveMicrovm& vm) const;
 
  private:
   net::Task<void> watch_process(LivePtr vm, std::shared_ptr<machine::Machine> machine);

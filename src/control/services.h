@@ -12,7 +12,7 @@
 #include "core/clock.h"
 #include "core/demand.h"
 #include "image/catalogue.h"
-#include "machine/engine.h"
+#include "machine/engines.h"
 #include "net/broadcast.h"
 #include "obs/log.h"
 #include "obs/metrics.h"
@@ -40,7 +40,7 @@ struct ControlOptions {
 };
 
 struct Services {
-  machine::Engine& engine;
+  const machine::Engines& engines;
   store::Database& db;
   image::Catalogue& catalogue;
   const core::Clock& clock;

@@ -16,6 +16,15 @@ Error not_found(const core::MicrovmId& id) {
   return {Code::not_found, "there is no microVM " + id.str(), {}};
 }
 
+// The engine of that name, if it is here and can do what is asked for.
+Result<const machine::Engine*> engine_for(const machine::Engines& engines, const std::string& name,
+                                          bool network, bool idle) {
+  FB_TRY_ASSIGN(const machine::Engine* const engine, engines.get(name));
+  if (network) FB_TRY(machine::require(*engine, machine::Feature::network));
+  if (idle) FB_TRY(machine::require(*engine, machine::Feature::suspend));
+  return engine;
+}
+
 }  // namespace
 
 // ------------------------------------------------------------------------------------------- lease
@@ -85,7 +94,8 @@ net::Task<Result<>> Supervisor::start() {
                                    {"finished", found.finished},
                                    {"ended", found.ended},
                                    {"relaunched", found.relaunched},
-                                   {"removed", found.removed}});
+                                   {"removed", found.removed},
+                                   {"waiting", found.waiting}});
   FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([](store::Store& store) {
     return store.all_versions();
   }));
@@ -187,6 +197,9 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   FB_CO_TRY_ASSIGN(Chosen chosen, co_await choose(tenant.id, request, deadline));
   FB_CO_TRY_ASSIGN(std::string egress, co_await lifecycle_.egress().choose(
                                            tenant, std::move(request.egress), chosen.version));
+  FB_CO_TRY_ASSIGN(const machine::Engine* const engine,
+                   engine_for(services_.engines, chosen.version.engine,
+                              lifecycle_.egress().gives_network(egress), request.idle.has_value()));
   if (!request.role.empty()) FB_CO_TRY(lifecycle_.roles().require(tenant.id, request.role));
   FB_CO_TRY_ASSIGN(Room room, co_await capacity_.admit(tenant.id, chosen.size, deadline));
 
@@ -213,6 +226,8 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   microvm.role = std::move(request.role);
   microvm.name = std::move(request.name);
   microvm.env = std::move(request.env);
+  microvm.engine = engine->name();
+  microvm.isolation = engine->isolation();
   microvm.started = microvm.state_since = now;
   auto created = co_await services_.db.run(
       // A power cut would end the microVM as well; what must last is what the caller was told.
@@ -269,9 +284,13 @@ net::Task<Result<core::Microvm>> Supervisor::get(core::TenantId tenant, core::Mi
   co_return **found;
 }
 
-// Only those that are not TERMINATED; of one that is, Code::conflict.
+// Only those that are not TERMINATED; of one that is, Code::conflict. Code::unavailable of one
+// whose engine this server does not have: nothing can be done with it here.
 net::Task<Result<LivePtr>> Supervisor::find(core::TenantId tenant, core::MicrovmId id) {
-  if (LivePtr vm = registry_.find(tenant, id)) co_return vm;
+  if (LivePtr vm = registry_.find(tenant, id)) {
+    FB_CO_TRY(services_.engines.get(vm->record.engine));
+    co_return vm;
+  }
   FB_CO_TRY_ASSIGN(const core::Microvm gone, co_await get(tenant, id));
   co_return fail(Code::conflict,
                  "the microVM is " + std::string(to_string(gone.state)) + ": " + gone.state_reason);
@@ -318,6 +337,9 @@ net::Task<Result<std::vector<core::Microvm>>> Supervisor::fork(const core::Tenan
                                                                Deadline deadline) {
   if (count == 0 || count > 64) co_return fail(Code::invalid, "fork makes 1 to 64 copies");
   FB_CO_TRY_ASSIGN(LivePtr parent, co_await find(tenant.id, id));
+  FB_CO_TRY_ASSIGN(const machine::Engine* const engine,
+                   services_.engines.get(parent->record.engine));
+  FB_CO_TRY(machine::require(*engine, machine::Feature::fork));
   std::vector<LivePtr> children;
   std::vector<std::string> ids;
   Result<> made;
@@ -369,6 +391,9 @@ net::Task<Result<core::Microvm>> Supervisor::update(core::TenantId tenant, core:
   if (update.idle && *update.idle) FB_CO_TRY(core::check(**update.idle));
   if (update.name && !update.name->empty()) FB_CO_TRY(core::check_microvm_name(*update.name));
   FB_CO_TRY_ASSIGN(LivePtr vm, co_await find(tenant, id));
+  FB_CO_TRY(engine_for(services_.engines, vm->record.engine,
+                       update.egress && lifecycle_.egress().gives_network(*update.egress),
+                       update.idle && *update.idle));
   if (update.egress) FB_CO_TRY(co_await lifecycle_.egress().check_choice(tenant, *update.egress));
   FB_CO_TRY(co_await lifecycle_.change_record(
       vm,
@@ -394,12 +419,14 @@ net::Task<bool> Supervisor::settle(core::MicrovmId id) {
   auto turn = co_await vm->turn.lock(deadline);
   if (!turn) co_return false;
   if (vm->record.state == MicrovmState::suspended) {
-    const auto found = services_.engine.list();
+    const auto engine = services_.engines.get(vm->record.engine);
+    if (!engine) co_return false;
+    const auto found = (*engine)->list();
     if (!found) co_return false;
     const auto at = std::ranges::find(*found, id.str(), &machine::FoundMachine::id);
     if (at == found->end() || !at->suspended) co_return false;
     // Attaching ends what runs beside a saved state.
-    (void)co_await services_.engine.attach(id.str(), deadline);
+    (void)co_await (*engine)->attach(id.str(), deadline);
     co_return true;
   }
   if (vm->record.state != MicrovmState::running) co_return true;

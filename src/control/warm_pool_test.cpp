@@ -83,6 +83,36 @@ TEST_F(Pool, IsFilledUpToWhatRecentLaunchesAskFor) {
   EXPECT_TRUE(until([&] { return parked() == 1; }));
 }
 
+TEST_F(Pool, ClonesAreMadeByTheEngineOfTheirVersion) {
+  FakeHost others;
+  FakeEngine other(others, "other");
+  engines_.add(other);
+  core::ImageVersion of_other = version("a");
+  of_other.engine = "other";
+  start();
+  pool_->keep(of_other, size_, false);
+  EXPECT_TRUE(until([&] { return parked() == 1; }));
+  EXPECT_EQ(others.restored, 1);
+  EXPECT_EQ(host_.restored, 0);
+  if (auto taken = pool_->take(of_other, size_, false)) end(*std::move(taken));
+  run_task(io_, [&]() -> net::Task<bool> {
+    co_await pool_->drop(of_other);
+    co_return true;
+  }());
+}
+
+TEST_F(Pool, HasNothingOfAnEngineThatCannotParkOrIsNotThere) {
+  host_.features.erase(machine::Feature::park);
+  core::ImageVersion absent = version("b");
+  absent.engine = "absent";
+  start();
+  pool_->keep(version("a"), size_, true);
+  pool_->keep(absent, size_, true);
+  look_several_times();
+  EXPECT_EQ(parked(), 0U);
+  EXPECT_EQ(host_.restored, 0);
+}
+
 TEST_F(Pool, WaitsForWhatUsersWaitFor) {
   std::optional<Foreground> busy(*services_);
   start();

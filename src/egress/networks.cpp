@@ -109,23 +109,22 @@ Result<std::unique_ptr<Networks>> Networks::open(NetworksConfig config,
       new Networks(std::move(config), std::move(executor), pool, clock, log, std::move(host)));
 }
 
-// -------------------------------------------------------------------------------- plug and unplug
+// ------------------------------------------------------------------------------ attach and detach
 
-Result<UniqueFd> Networks::plug(const std::string& id) {
-  UniqueFd tap;
+Result<> Networks::attach(const std::string& id, const MakeLink& make_link) {
   core::EgressStack likely{core::internet_egress(), core::internet_egress(), {}};
   if (auto known = add_off_limits(likely); !known) return std::unexpected(known.error());
-  auto made = Site::make(pin_path(id), id, *host_, clock_, std::move(likely), tap);
+  auto made = Site::make(pin_path(id), id, *host_, clock_, std::move(likely), make_link);
   if (!made) {
     (void)Site::remove(pin_path(id), id, *host_);
     return fail(made.error(), "making the network of " + id);
   }
   const std::scoped_lock lock(sites_mutex_);
   sites_[id] = *std::move(made);
-  return tap;
+  return {};
 }
 
-Result<> Networks::unplug(const std::string& id) {
+Result<> Networks::detach(const std::string& id) {
   {
     const std::scoped_lock lock(sites_mutex_);
     sites_.erase(id);

@@ -173,8 +173,9 @@ net::Task<Result<AgentHealth>> AgentClient::health(Deadline deadline) {
   co_return health;
 }
 
-net::Task<Result<>> AgentClient::start_tenant(const TenantSpec& spec, Deadline deadline) {
-  json::object body{{"root", {{"device", "/dev/vda"}, {"fstype", "ext4"}}},
+net::Task<Result<>> AgentClient::start_tenant(const TenantSpec& spec, const GuestRoot& root,
+                                              Deadline deadline) {
+  json::object body{{"root", {{"device", root.device}, {"fstype", root.fstype}}},
                     {"pid1", spec.app_is_pid1 ? "app" : "reaper"},
                     {"capabilities", spec.all_capabilities ? "all" : "default"},
                     {"user", spec.user},

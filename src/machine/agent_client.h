@@ -138,6 +138,12 @@ class RunStream {
   std::string state_;
 };
 
+// What the guest mounts as the tenant's root.
+struct GuestRoot {
+  std::string device;
+  std::string fstype;
+};
+
 struct AgentHealth {
   std::uint64_t protocol = 0;
   std::string tenant;
@@ -151,7 +157,8 @@ class AgentClient {
       : ctl_(std::move(ctl)), data_(std::move(data)) {}
 
   net::Task<Result<AgentHealth>> health(Deadline deadline);
-  net::Task<Result<>> start_tenant(const TenantSpec& spec, Deadline deadline);
+  net::Task<Result<>> start_tenant(const TenantSpec& spec, const GuestRoot& root,
+                                   Deadline deadline);
   struct Wake {
     std::string hostname;
     std::string machine_id;

@@ -59,9 +59,9 @@ World::~World() {
   (void)sys::remove_tree(data_dir_);
 }
 
-machine::EngineConfig World::config() const {
+machine::QemuConfig World::config() const {
   const std::string guest = environment_or_die("FIREBREAK_GUEST_DIR");
-  machine::EngineConfig config;
+  machine::QemuConfig config;
   config.data_dir = data_dir_;
   config.kernel = guest + "/vmlinux";
   config.initramfs = guest + "/initramfs.cpio";
@@ -104,8 +104,10 @@ Task<Result<std::shared_ptr<Snapshot>>> World::snapshot(std::string name, machin
                                                         machine::TenantSpec tenant,
                                                         Prepare prepare) {
   if (auto known = snapshots_.find(name); known != snapshots_.end()) co_return known->second;
-  machine::BootSpec spec{
-      .id = next_id("boot"), .size = size, .base_disk = base_disk(), .tenant = std::move(tenant)};
+  machine::BootSpec spec{.id = next_id("boot"),
+                         .size = size,
+                         .disk = {.base = base_disk(), .layers = {}},
+                         .tenant = std::move(tenant)};
   FB_CO_TRY_ASSIGN(auto booted, co_await engine_->boot(spec, in_seconds(300)));
   if (prepare) FB_CO_TRY(co_await prepare(*booted));
   const std::string directory = data_dir_ + "/snapshots/" + name;

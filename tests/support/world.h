@@ -69,7 +69,7 @@ class World {
   Leftovers leftovers();
 
  private:
-  machine::EngineConfig config() const;
+  machine::QemuConfig config() const;
 
   std::string data_dir_;
   std::string cgroup_root_;

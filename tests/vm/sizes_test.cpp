@@ -29,8 +29,9 @@ Task<void> expect_size(Machine& machine, machine::Size size) {
 TEST_P(Sizes, WholeLife) {
   run([]() -> Task<void> {
     const machine::Size size = GetParam();
-    machine::BootSpec spec{
-        .id = world().next_id("boot"), .size = size, .base_disk = world().base_disk()};
+    machine::BootSpec spec{.id = world().next_id("boot"),
+                           .size = size,
+                           .disk = {.base = world().base_disk(), .layers = {}}};
     CO_VALUE(auto booted, co_await world().engine().boot(spec, in_seconds(300)));
     co_await expect_size(*booted, size);
     const std::string directory = world().data_dir() + "/snapshots/" + spec.id;

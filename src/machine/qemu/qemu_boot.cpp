@@ -8,6 +8,9 @@
 namespace firebreak::machine {
 namespace {
 
+// Bases are ext4, and the first disk of the device graph.
+const GuestRoot kRoot{.device = "/dev/vda", .fstype = "ext4"};
+
 MachineRecord record_of(const BootSpec& spec, const std::string& runtime) {
   MachineRecord record;
   record.id = spec.id;
@@ -15,8 +18,8 @@ MachineRecord record_of(const BootSpec& spec, const std::string& runtime) {
   record.limits = spec.limits;
   record.runtime = runtime;
   record.network = spec.network;
-  record.disks = {{spec.base_disk, DiskFormat::raw, 0}};
-  for (const std::string& layer : spec.layers)
+  record.disks = {{spec.disk.base, DiskFormat::raw, 0}};
+  for (const std::string& layer : spec.disk.layers)
     record.disks.push_back({layer, DiskFormat::qcow2, 0});
   return record;
 }
@@ -31,10 +34,10 @@ Result<std::uint64_t> size_of(const std::string& path) {
 net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::boot(BootSpec spec, Deadline deadline) {
   FB_CO_TRY(host_.check_new(spec.id));
   Stopwatch watch;
-  auto machine = spec.prepared_kernel ? co_await start_prepared(spec, watch, deadline)
-                                      : co_await boot_kernel(spec, watch, deadline);
+  auto machine = spec.throwaway ? co_await start_prepared(spec, watch, deadline)
+                                : co_await boot_kernel(spec, watch, deadline);
   Result<> up = machine ? Result<>() : std::unexpected(machine.error());
-  if (up) up = co_await (*machine)->agent().start_tenant(spec.tenant, deadline);
+  if (up) up = co_await (*machine)->agent().start_tenant(spec.tenant, kRoot, deadline);
   watch.lap("tenant");
   if (!up) {
     if (machine) machine->reset();
@@ -54,7 +57,7 @@ net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::boot_kernel(const Bo
     StartedProcess process;
   };
   auto start = [&]() -> Result<Start> {
-    FB_TRY_ASSIGN(const std::uint64_t disk_bytes, size_of(spec.base_disk));
+    FB_TRY_ASSIGN(const std::uint64_t disk_bytes, size_of(spec.disk.base));
     FB_TRY(host_.prepare(record, disk_bytes));
     FB_TRY_ASSIGN(RamImage ram,
                   RamImage::create(static_cast<std::uint64_t>(spec.size.memory_mib) << 20));
@@ -85,10 +88,10 @@ net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::start_prepared(const
   watch.lap("find");
   MachineRecord record = record_of(spec, kernel->record().key.runtime);
   auto start = [&]() -> Result<StartedProcess> {
-    FB_TRY_ASSIGN(const std::uint64_t disk_bytes, size_of(spec.base_disk));
+    FB_TRY_ASSIGN(const std::uint64_t disk_bytes, size_of(spec.disk.base));
     // What the kernel knows of its disk is the size; all else it reads when it mounts.
     if (disk_bytes != kernel->record().disk_bytes)
-      return fail(Code::invalid, "the disk " + spec.base_disk + " has another size than the base");
+      return fail(Code::invalid, "the disk " + spec.disk.base + " has another size than the base");
     FB_TRY(host_.prepare(record, disk_bytes));
     FB_TRY_ASSIGN(UniqueFd state, sys::open(kernel->state_path(), O_RDONLY));
     return host_.start(record, host_.command_line(record.size, record.disks),
@@ -127,8 +130,9 @@ net::Task<Result<std::shared_ptr<QemuSnapshot>>> QemuEngine::prepared_kernel(con
     // Of another QEMU, or damaged.
     FB_CO_TRY(co_await remove_snapshot(directory, deadline));
   }
-  BootSpec blank{
-      .id = "kernel-" + sys::random_hex(8), .size = spec.size, .base_disk = spec.base_disk};
+  BootSpec blank{.id = "kernel-" + sys::random_hex(8),
+                 .size = spec.size,
+                 .disk = {.base = spec.disk.base, .layers = {}}};
   Stopwatch watch;
   preparing_id_ = blank.id;  // only one at a time
   auto booted = co_await boot_kernel(blank, watch, deadline);

@@ -65,8 +65,7 @@ QemuMachine::~QemuMachine() {
 }
 
 Isolation QemuMachine::isolation() const {
-  return deps_.host.config().accelerator == Accelerator::kvm ? Isolation::hardware
-                                                             : Isolation::emulated;
+  return isolation_of(deps_.host.config().accelerator);
 }
 
 std::string QemuMachine::log_tail() const {
@@ -163,14 +162,14 @@ net::Task<Result<>> QemuMachine::unpark(const Identity& identity, Deadline deadl
   co_return co_await wake(identity, deadline);
 }
 
-net::Task<Result<>> QemuMachine::unplug_network() {
+net::Task<Result<>> QemuMachine::detach_network() {
   if (!record_.network) co_return Result<>();
   FB_CO_TRY(qmp_->post("netdev_del", {{"id", kNetdev}}));
   record_.network = false;
   // A host that lost its networks has nobody to ask; what is left of them is not the engine's.
-  if (CardBackend* cards = deps_.host.config().cards) {
-    auto unplug = [this, cards]() { return cards->unplug(record_.id); };
-    FB_CO_TRY(co_await blocking(unplug));
+  if (NetworkBackend* networks = deps_.host.config().networks) {
+    auto detach = [this, networks]() { return networks->detach(record_.id); };
+    FB_CO_TRY(co_await blocking(detach));
   }
   co_return deps_.host.write_record(record_);
 }

@@ -49,7 +49,7 @@ class QemuMachine final : public Machine {
   net::Task<Result<>> rehearse(Deadline deadline) override;
   net::Task<Result<>> park(Deadline deadline) override;
   net::Task<Result<>> unpark(const Identity& identity, Deadline deadline) override;
-  net::Task<Result<>> unplug_network() override;
+  net::Task<Result<>> detach_network() override;
   net::Task<Result<>> cut_layer(const std::string& path, Deadline deadline) override;
   net::Task<Result<>> snapshot(const std::string& directory, Deadline deadline) override;
   net::Task<Result<>> suspend(Deadline deadline) override;
