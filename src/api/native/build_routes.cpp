@@ -180,7 +180,8 @@ json::object to_json(const Found& found, const control::SnapshotBytes& occupied)
       {"image", found.image.name},         {"version", core::version_text(version.number)},
       {"state", to_string(version.state)}, {"active", version.active},
       {"memoryMib", version.memory_mib},   {"createdAt", core::to_unix_ms(version.created)},
-      {"diskBytes", occupied.disk},        {"memoryBytes", occupied.memory}};
+      {"diskBytes", occupied.disk},        {"memoryBytes", occupied.memory},
+      {"engine", version.engine},          {"isolation", core::to_string(version.isolation)}};
   if (!version.state_reason.empty()) out["stateReason"] = version.state_reason;
   if (auto preload = control::preload_of(version)) out["preload"] = *std::move(preload);
   if (!found.build.id.empty()) out["build"] = found.build.id.str();

@@ -13,6 +13,8 @@ json::object to_json(const core::ImageVersion& version) {
                       {"state", to_string(version.state)},
                       {"active", version.active},
                       {"memoryMib", version.memory_mib},
+                      {"engine", version.engine},
+                      {"isolation", core::to_string(version.isolation)},
                       {"createdAt", core::to_unix_ms(version.created)}};
   if (!version.state_reason.empty()) object["stateReason"] = version.state_reason;
   if (auto preload = control::preload_of(version)) object["preload"] = *std::move(preload);

@@ -263,6 +263,8 @@ TEST(MicrovmJson, ShowsNoSecretsAndSaysWhatIsAbsent) {
   const json::object object = to_json(microvm, {.authority = "127.0.0.1:7443", .domain = ""});
   EXPECT_EQ(object.at("state").as_string(), "RUNNING");
   EXPECT_EQ(object.at("imageVersion").as_string(), "1.0");
+  EXPECT_EQ(object.at("engine").as_string(), "qemu");
+  EXPECT_EQ(object.at("isolation").as_string(), "emulated");
   for (const char* name : {"suspendedAt", "terminatedAt", "idle", "maxDurationSeconds"})
     EXPECT_TRUE(object.at(name).is_null()) << name;
   EXPECT_FALSE(object.contains("stateReason"));
