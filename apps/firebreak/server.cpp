@@ -4,11 +4,10 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <iostream>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <sys/prctl.h>
@@ -32,7 +31,9 @@
 #include "machine/host_probe.h"
 #include "machine/qemu/qemu_engine.h"
 #include "net/http_server.h"
+#include "net/task_group.h"
 #include "net/tls_identity.h"
+#include "obs/exceptions.h"
 #include "server_addresses.h"
 #include "server_values.h"
 #include "store/sqlite/sqlite_store.h"
@@ -45,6 +46,8 @@ namespace asio = net::asio;
 
 constexpr const char* kPythonImage = "python";
 constexpr std::uint32_t kPythonMemoryMib = 512;
+// How long tasks that were told to end are waited for.
+constexpr auto kCutTime = std::chrono::seconds(5);
 
 // FIREBREAK_FAULT=POINT[:N] ends this process, as a crash would, when the point is reached the N-th
 // time: how the tests show that nothing is lost. FIREBREAK_PAUSE stops it there instead, for harm
@@ -87,17 +90,12 @@ class Server {
     FB_TRY(open());
     asio::signal_set signals(io_, SIGTERM, SIGINT);
     signals.async_wait([this](boost::system::error_code ec, int) {
-      if (!ec) asio::co_spawn(io_, stop(), asio::detached);
+      if (!ec) ending_.spawn("stop", stop());
     });
-    Result<> outcome;
-    auto begin = [](Server& self, Result<>& outcome) -> Task<void> {
-      outcome = co_await self.start();
-      if (!outcome) self.io_.stop();
-    };
-    asio::co_spawn(io_, begin(*this, outcome), asio::detached);
+    starting_.spawn("start", begin());
     io_.run();
     ::unlink((config_.data_dir + "/server.json").c_str());
-    return outcome;
+    return outcome_;
   }
 
  private:
@@ -169,7 +167,8 @@ class Server {
     proxy_ = std::make_unique<ingress::Proxy>(
         io_.get_executor(), *gate_, tokens_->checker(), metrics_,
         ingress::ProxyOptions{.domain = config_.endpoint_domain,
-                              .limits_by_size = config_.endpoint_limits});
+                              .limits_by_size = config_.endpoint_limits},
+        exceptions_);
     api_ =
         std::make_unique<api::NativeApi>(*supervisor_, *keys_, *images_, *builds_, pool_, *tokens_,
                                          endpoints_, [this](bool repair) { return check(repair); });
@@ -235,7 +234,9 @@ class Server {
     Result<> opened = [this]() -> Result<> {
       FB_TRY_ASSIGN(
           names_, egress::HostNames::create(io_.get_executor(), {.servers = config_.dns_servers}));
-      FB_TRY_ASSIGN(networks_, egress::Networks::open({config_.data_dir, names_.get()},
+      FB_TRY_ASSIGN(networks_, egress::Networks::open({.data_dir = config_.data_dir,
+                                                       .upstream = names_.get(),
+                                                       .exceptions = exceptions_},
                                                       io_.get_executor(), pool_, clock_, log_));
       return {};
     }();
@@ -260,6 +261,24 @@ class Server {
     return control::check_host(std::move(context), repair);
   }
 
+  // A server that could not start ends; one that an exception kept from it as well.
+  Task<void> begin() {
+    std::exception_ptr thrown;
+    try {
+      outcome_ = co_await start();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    if (stopping_) co_return;  // told to end before it was there
+    if (thrown) {
+      exceptions_.report("start", "", thrown);
+      outcome_ = fail(Code::internal, "an exception ended the server's start; its log says which");
+    }
+    if (outcome_) co_return;
+    (void)co_await tasks_.close(Deadline::in(kCutTime));
+    io_.stop();
+  }
+
   Task<Result<>> start() {
     FB_CO_TRY(co_await first_start());
     FB_CO_TRY(co_await keys_->load());
@@ -269,7 +288,7 @@ class Server {
     FB_CO_TRY(co_await supervisor_->start());
     if (config_.python_image) {
       // Whoever asks for it from the first moment on finds it, or finds it being built.
-      asio::co_spawn(io_, make_python_image(), asio::detached);
+      tasks_.spawn("python_image", make_python_image());
       const Deadline begun = Deadline::in(std::chrono::seconds(30));
       while (!python_begun_ && !begun.passed()) (void)co_await python_changed_.wait(begun);
     }
@@ -421,15 +440,29 @@ class Server {
   }
 
   Task<void> stop() {
+    stopping_ = true;
+    try {
+      co_await end_all();
+    } catch (...) {
+      exceptions_.report("stop", "", std::current_exception());
+    }
+    io_.stop();
+  }
+
+  Task<void> end_all() {
     log_.info("stopping");
     const Deadline deadline = Deadline::in(std::chrono::seconds(30));
+    // A start that is still under way is cut as by a crash, which the next server mends.
+    for (net::TaskGroup* group : {&starting_, &tasks_}) {
+      if (!co_await group->close(Deadline::in(kCutTime)))
+        log_.warn("tasks are cut", {{"running", static_cast<int>(group->size())}});
+    }
     const Deadline drained = Deadline::in(std::chrono::seconds(5));
     if (listener_) co_await listener_->drain(drained);
     if (endpoint_listener_) co_await endpoint_listener_->drain(drained);
     co_await builds_->close(deadline);
     co_await supervisor_->stop(deadline);
     if (networks_) (void)egress::remove_host_side(config_.data_dir);
-    io_.stop();
   }
 
   ServerConfig config_;
@@ -439,7 +472,13 @@ class Server {
   obs::Metrics metrics_;
   FaultPoint crash_{"FIREBREAK_FAULT", SIGKILL};
   FaultPoint pause_{"FIREBREAK_PAUSE", SIGSTOP};
+  const obs::Exceptions exceptions_{log_, metrics_};
   asio::io_context io_{1};
+  net::TaskGroup tasks_{io_.get_executor(), exceptions_};
+  net::TaskGroup starting_{io_.get_executor(), exceptions_};  // may end the tasks
+  net::TaskGroup ending_{io_.get_executor(), exceptions_};    // ends both
+  Result<> outcome_;                                          // of the start
+  bool stopping_ = false;
   net::Event python_changed_{io_.get_executor()};
   bool python_begun_ = false;  // it is there, or its build is written in the store
   asio::thread_pool pool_{4};

@@ -1,8 +1,5 @@
 #include "control/builds.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-
 #include "base/sys.h"
 #include "control/build_keys.h"
 #include "control/version_config.h"
@@ -22,6 +19,8 @@ constexpr auto kOrderTime = std::chrono::minutes(10);
 constexpr auto kLoadTime = std::chrono::seconds(60);
 // A build that had no turn by then is given up.
 constexpr auto kQueueTime = std::chrono::hours(6);
+// How long tasks that were told to end are waited for.
+constexpr auto kCutTime = std::chrono::seconds(5);
 
 // The code that AWS's users know, then what happened.
 std::string reason_of(const Error& error) {
@@ -86,7 +85,8 @@ Builds::Builds(Services& services, Images& images, Egress& egress, Capacity& cap
       bases_(services, pool, config_.bases),
       planner_(services.executor, bases_),
       queue_(services.executor, config_.parallel),
-      tickets_("builds under way", config_.per_tenant) {
+      tickets_("builds under way", config_.per_tenant),
+      tasks_(services.executor, services.exceptions()) {
   (void)sys::mkdirs(config_.directory, 0700);
 }
 
@@ -193,7 +193,7 @@ net::Task<Result<NewVersion>> Builds::order(core::Tenant tenant, BuildRequest re
   active->tenant = std::move(tenant);
   active->request = std::move(request);
   active_[active->made.build.id] = active;
-  net::asio::co_spawn(services_.executor, run(active), net::asio::detached);
+  tasks_.spawn("build", run(active), active->made.build.id.str());
   co_return active->made;
 }
 
@@ -461,7 +461,7 @@ Result<> Builds::cancel(const core::BuildId& build) {
     auto discard = [](machine::Engine& engine, std::string machine) -> net::Task<void> {
       (void)co_await engine.discard(machine, Deadline::in(std::chrono::seconds(20)));
     };
-    net::asio::co_spawn(services_.executor, discard(services_.engine, id), net::asio::detached);
+    tasks_.spawn("build_cancel", discard(services_.engine, id), id);
   }
   return {};
 }
@@ -475,6 +475,8 @@ net::Task<void> Builds::close(Deadline deadline) {
       if (!active_.at(id)->cancelled) (void)cancel(id);
     (void)co_await log().changed().wait(deadline);
   }
+  (void)co_await tasks_.wait(deadline);
+  (void)co_await tasks_.close(Deadline::in(kCutTime));
 }
 
 }  // namespace firebreak::control

@@ -14,6 +14,7 @@
 #include "control/images.h"
 #include "core/preload.h"
 #include "image/layer_cache.h"
+#include "net/task_group.h"
 
 namespace firebreak::control {
 
@@ -161,6 +162,7 @@ class Builds {
   TenantCount tickets_;
   std::map<core::BuildId, ActivePtr> active_;
   bool closing_ = false;
+  net::TaskGroup tasks_;  // last: they use what is above
 };
 
 }  // namespace firebreak::control

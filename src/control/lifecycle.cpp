@@ -1,8 +1,5 @@
 #include "control/lifecycle.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-
 #include "control/metering.h"
 #include "control/version_config.h"
 #include "image/hook_caller.h"
@@ -125,11 +122,10 @@ net::Task<void> Lifecycle::watch_application(LivePtr vm,
 }
 
 void Lifecycle::watch(LivePtr vm) {
-  net::asio::co_spawn(services_.executor, watch_process(vm, vm->machine), net::asio::detached);
-  if (core::has_application(vm->version)) {
-    net::asio::co_spawn(services_.executor, watch_application(vm, vm->machine),
-                        net::asio::detached);
-  }
+  const std::string id = vm->record.id.str();
+  watchers_.spawn("watch_process", watch_process(vm, vm->machine), id);
+  if (core::has_application(vm->version))
+    watchers_.spawn("watch_application", watch_application(vm, vm->machine), id);
 }
 
 // ------------------------------------------------------------------------------------------ launch

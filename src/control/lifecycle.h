@@ -11,6 +11,7 @@
 #include "control/roles.h"
 #include "control/services.h"
 #include "control/start_slots.h"
+#include "net/task_group.h"
 
 namespace firebreak::control {
 
@@ -28,7 +29,8 @@ class Lifecycle {
         egress_(services, registry),
         roles_(services.db, services.clock, services.log, registry, services.keys,
                services.options.credential_life),
-        starts_(services.executor, services.options.parallel_restores, kSlotTime) {}
+        starts_(services.executor, services.options.parallel_restores, kSlotTime),
+        watchers_(services.executor, services.exceptions()) {}
 
   // PENDING -> RUNNING, or TERMINATED with the reason. `parked` may be null: then by restore.
   net::Task<void> launch(LivePtr vm, std::shared_ptr<machine::Machine> parked);
@@ -63,6 +65,8 @@ class Lifecycle {
   net::Task<void> end(LivePtr vm, std::string reason, bool call_hook);
   // Notices when the machine's process or the application ends by itself; logs what it prints.
   void watch(LivePtr vm);
+  // Machines run on; what ends from here on is found by the next server. False: some still run.
+  net::Task<bool> stop_watching(Deadline deadline) { return watchers_.close(deadline); }
   net::Task<Result<>> bring_back(LivePtr vm, Deadline deadline);
   machine::Identity identity_of(LiveMicrovm& vm) const;
 
@@ -81,6 +85,7 @@ class Lifecycle {
   Egress egress_;
   Roles roles_;
   StartSlots starts_;
+  net::TaskGroup watchers_;  // last: they use what is above
 };
 
 }  // namespace firebreak::control

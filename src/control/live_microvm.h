@@ -43,6 +43,7 @@ struct LiveMicrovm {
   bool out_of_disk = false;   // its guest stood still for want of disk, when last looked at
   bool in_last_hook = false;  // TERMINATING, while its hook runs: its credentials still work
   bool end_asked = false;     // terminate waits for its turn; what runs should give up
+  bool acting = false;        // the ticker suspends or ends it
   bool waking = false;        // SUSPENDED, but there is room for it: it is about to be resumed
   std::optional<std::string> unended;  // why it is to end, while that could not be written
   net::Mutex waking_turn;              // one at a time asks for room to resume it

@@ -53,7 +53,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     for (const LivePtr& vm : live) {
       // What is watched from here on must wait until we are done with it.
       FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(Deadline::in(kAdoptDeadline)));
-      spawn_(settle_one(shared_from_this(), vm, std::move(turn)));
+      spawn_("recovery", settle_one(shared_from_this(), vm, std::move(turn)), vm->record.id.str());
     }
     for (const auto& [id, machine] : nobodys) {
       auto removed = co_await services_.engine.discard(id, Deadline::in(kAdoptDeadline));
@@ -144,7 +144,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     if (vm->record.intent == Intent::fork) {
       if (machine != nullptr && machine->suspended) {
         ++result_.relaunched;
-        spawn_(lifecycle_.launch_fork(vm));
+        spawn_("fork", lifecycle_.launch_fork(vm), vm->record.id.str());
       } else {
         co_await lifecycle_.end(vm, "The server stopped during the fork.", false);
         ++result_.ended;
@@ -161,7 +161,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
       }
     }
     ++result_.relaunched;
-    spawn_(lifecycle_.launch(vm, nullptr));
+    spawn_("launch", lifecycle_.launch(vm, nullptr), vm->record.id.str());
   }
 
   net::Task<bool> adopt(LivePtr vm) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "control/lifecycle.h"
 #include "control/live_microvm.h"
@@ -21,8 +22,8 @@ struct Recovered {
   int relaunched = 0;  // PENDING: launched again from the start
 };
 
-// Runs a task in the background of whoever outlives it.
-using Spawn = std::function<void(net::Task<void>)>;
+// Runs a task in the background of whoever outlives it: its name, and of which microVM it is.
+using Spawn = std::function<void(std::string name, net::Task<void> task, std::string id)>;
 
 net::Task<Result<Recovered>> recover(Services& services, Registry& registry, Lifecycle& lifecycle,
                                      Spawn spawn);

@@ -14,6 +14,7 @@
 #include "image/catalogue.h"
 #include "machine/engine.h"
 #include "net/broadcast.h"
+#include "obs/exceptions.h"
 #include "obs/log.h"
 #include "obs/metrics.h"
 #include "store/database.h"
@@ -58,6 +59,7 @@ struct Services {
   core::HostUse builds;                  // of the machines that build images
   int foreground = 0;                    // launches and resumes under way: the pool waits for them
 
+  obs::Exceptions exceptions() const { return {log, metrics}; }
   void reach(std::string_view point) const {
     if (fault) fault(point);
   }

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-
 #include "control/recovery.h"
 
 namespace firebreak::control {
 namespace {
 
 using core::MicrovmState;
+
+// How long tasks that were told to end are waited for.
+constexpr auto kCutTime = std::chrono::seconds(5);
 
 Error not_found(const core::MicrovmId& id) {
   return {Code::not_found, "there is no microVM " + id.str(), {}};
@@ -49,7 +49,9 @@ Supervisor::Supervisor(Services& services)
     : services_(services),
       lifecycle_(services, registry_),
       pool_(services, [this] { return capacity_.has_room(); }),
-      capacity_(services, registry_, pool_, lifecycle_) {
+      capacity_(services, registry_, pool_, lifecycle_),
+      wake_ticker_(services.executor),
+      tasks_(services.executor, services.exceptions()) {
   obs::Metrics& m = services_.metrics;
   m.describe("firebreak_launches_total", "counter", "Launches by path: parked or restored.");
   m.describe("firebreak_launch_seconds", "histogram", "From accepted to RUNNING.");
@@ -66,18 +68,11 @@ Supervisor::Supervisor(Services& services)
   m.describe("firebreak_reclaimed_total", "counter", "What was given up for memory, by kind.");
 }
 
-void Supervisor::spawn(net::Task<void> task) {
-  ++background_;
-  auto body = [](Supervisor& self, net::Task<void> inner) -> net::Task<void> {
-    co_await std::move(inner);
-    --self.background_;
-  };
-  net::asio::co_spawn(services_.executor, body(*this, std::move(task)), net::asio::detached);
-}
-
 net::Task<Result<>> Supervisor::start() {
   FB_CO_TRY(co_await lifecycle_.roles().load());
-  Spawn background = [this](net::Task<void> task) { spawn(std::move(task)); };
+  Spawn background = [this](std::string name, net::Task<void> task, std::string id) {
+    tasks_.spawn(std::move(name), std::move(task), std::move(id));
+  };
   FB_CO_TRY_ASSIGN(const Recovered found,
                    co_await recover(services_, registry_, lifecycle_, std::move(background)));
   services_.log.info("recovered", {{"adopted", found.adopted},
@@ -96,18 +91,20 @@ net::Task<Result<>> Supervisor::start() {
     auto size = core::size_for(version.memory_mib);
     if (image && *image && runnable(version) && size) pool_.keep(version, *size, true);
   }
-  spawn(pool_.run());
-  spawn(tick());
+  tasks_.spawn("pool", pool_.run());
+  tasks_.spawn("ticker", tick());
   co_return Result<>();
 }
 
 net::Task<void> Supervisor::stop(Deadline deadline) {
   stopping_ = true;
   co_await pool_.stop(deadline);
-  net::Event pause(services_.executor);
-  while (background_ > 0 && !deadline.passed()) {
-    (void)co_await pause.wait(Deadline::in(std::chrono::milliseconds(20)));
-  }
+  wake_ticker_.notify();
+  // What is under way may end well; what does not is cut as by a crash, which loses nothing.
+  if (!co_await tasks_.wait(deadline))
+    services_.log.warn("tasks are cut", {{"running", static_cast<int>(tasks_.size())}});
+  (void)co_await tasks_.close(Deadline::in(kCutTime));
+  (void)co_await lifecycle_.stop_watching(Deadline::in(kCutTime));
   co_await save_meters({});
 }
 
@@ -234,7 +231,8 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   registry_.add(vm);
   room.release();
   const core::Microvm record = vm->record;
-  spawn(lifecycle_.launch(vm, clone ? std::move(clone->machine) : nullptr));
+  tasks_.spawn("launch", lifecycle_.launch(vm, clone ? std::move(clone->machine) : nullptr),
+               record.id.str());
   // While it starts, but behind its first look at the store, which would wait for the disk.
   co_await net::asio::post(services_.executor, net::asio::use_awaitable);
   const auto kept = co_await services_.db.run([](store::Store& store) { return store.sync(); });
@@ -359,7 +357,7 @@ net::Task<Result<std::vector<core::Microvm>>> Supervisor::fork(const core::Tenan
   std::vector<core::Microvm> records;
   for (const LivePtr& child : children) {
     records.push_back(child->record);
-    spawn(lifecycle_.launch_fork(child));
+    tasks_.spawn("fork", lifecycle_.launch_fork(child), child->record.id.str());
   }
   co_return records;
 }

@@ -13,6 +13,7 @@
 #include "control/live_microvm.h"
 #include "control/services.h"
 #include "control/warm_pool.h"
+#include "net/task_group.h"
 
 namespace firebreak::control {
 
@@ -152,7 +153,6 @@ class Supervisor {
   void note_states();
   // A guest that stands still for want of disk is let go on as soon as there is room.
   void mind_disk(LiveMicrovm& vm);
-  void spawn(net::Task<void> task);
 
   Services& services_;
   Registry registry_;
@@ -161,8 +161,9 @@ class Supervisor {
   Capacity capacity_;
   std::map<core::TenantId, core::TokenBucket> launch_rates_;
   std::map<core::TenantId, core::Time> accounted_;
+  net::Event wake_ticker_;
   bool stopping_ = false;
-  int background_ = 0;  // tasks that run by themselves
+  net::TaskGroup tasks_;  // last: they use what is above
 };
 
 }  // namespace firebreak::control

@@ -13,6 +13,18 @@ using core::MicrovmState;
 namespace {
 constexpr core::Millis kShortestLook{500};
 constexpr core::Seconds kAccountAgain{1};
+
+class Acting {
+ public:
+  explicit Acting(LivePtr vm) : vm_(std::move(vm)) { vm_->acting = true; }
+  ~Acting() { vm_->acting = false; }
+  Acting(const Acting&) = delete;
+  Acting& operator=(const Acting&) = delete;
+
+ private:
+  LivePtr vm_;
+};
+
 }  // namespace
 
 std::optional<Supervisor::Outlook> Supervisor::outlook(const core::MicrovmId& id) const {
@@ -106,6 +118,7 @@ net::Task<bool> Supervisor::guest_works(LivePtr vm) {
 }
 
 net::Task<void> Supervisor::act(LivePtr vm, core::Due due) {
+  const Acting acting(vm);
   const Deadline deadline = Deadline::in(std::chrono::seconds(120));
   if (due.action != core::TimedAction::suspend_idle) {
     (void)co_await lifecycle_.terminate(vm, due.why, deadline);
@@ -130,35 +143,29 @@ net::Task<void> Supervisor::act(LivePtr vm, core::Due due) {
 net::Task<void> Supervisor::tick() {
   core::Time last_meter = services_.clock.now();
   core::Time last_forget{};
-  std::map<core::MicrovmId, bool> busy;
-  net::Event pause(services_.executor);
   while (!stopping_) {
-    (void)co_await pause.wait(Deadline::in(services_.options.tick));
+    (void)co_await wake_ticker_.wait(Deadline::in(services_.options.tick));
     const core::Time now = services_.clock.now();
     const bool meter = now - last_meter >= services_.options.meter_every;
     for (const LivePtr& vm : registry_.all()) {
       if (meter) sample(*vm, now);
       mind_disk(*vm);
-      if (lifecycle_.egress().has_network(*vm)) spawn(lifecycle_.egress().tell_guest(vm));
+      const std::string id = vm->record.id.str();
+      if (lifecycle_.egress().has_network(*vm))
+        tasks_.spawn("tell_guest", lifecycle_.egress().tell_guest(vm), id);
       if (vm->record.state == MicrovmState::running && !vm->record.role.empty() &&
           now >= vm->refresh_at)
-        spawn(lifecycle_.refresh_credentials(vm));
+        tasks_.spawn("credentials", lifecycle_.refresh_credentials(vm), id);
       auto due = core::next_due(core::aging_of(vm->record), vm->activity, now);
       if (vm->record.state == MicrovmState::terminating)
         due = core::Due{core::TimedAction::terminate_old, now, vm->record.state_reason};
-      if (busy.contains(vm->record.id)) continue;
+      if (vm->acting) continue;
       if (Lifecycle::is_unsettled(*vm)) {
-        spawn(lifecycle_.settle(vm));
+        tasks_.spawn("settle", lifecycle_.settle(vm), id);
         continue;
       }
       if (!due || due->at > now) continue;
-      busy[vm->record.id] = true;
-      auto body = [](Supervisor& self, LivePtr vm, core::Due due,
-                     std::map<core::MicrovmId, bool>& busy) -> net::Task<void> {
-        co_await self.act(vm, due);
-        busy.erase(vm->record.id);
-      };
-      spawn(body(*this, vm, *due, busy));
+      tasks_.spawn("due", act(vm, *due), id);
     }
     note_states();
     if (meter) {
@@ -171,8 +178,6 @@ net::Task<void> Supervisor::tick() {
       co_await forget_old(services_, registry_);
     }
   }
-  // Those still under way use our table.
-  while (!busy.empty()) (void)co_await pause.wait(Deadline::in(std::chrono::milliseconds(20)));
 }
 
 }  // namespace firebreak::control

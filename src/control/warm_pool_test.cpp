@@ -1,7 +1,5 @@
 #include "control/warm_pool.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +30,7 @@ class Pool : public FakeWorld {
     EXPECT_THAT(host_.machines, IsEmpty());
   }
 
-  void start() { net::asio::co_spawn(io_, pool_->run(), net::asio::detached); }
+  void start() { start_task(io_, pool_->run()); }
   template <class Done>
   bool until(Done done) {
     const Deadline deadline = Deadline::in(10s);

@@ -15,6 +15,7 @@
 #include "egress/resolver.h"
 #include "egress/tls_gate.h"
 #include "net/task.h"
+#include "obs/exceptions.h"
 
 namespace firebreak::egress {
 
@@ -23,6 +24,7 @@ struct DecisionLogOptions {
   std::vector<core::IpAddress> guest_addresses;  // connections of others are not the guest's
   // The gateway's: connections to them end in the resolver, and are logged as names.
   std::vector<core::IpAddress> own_addresses;
+  obs::Exceptions exceptions = {};
 };
 
 struct DecisionLogLimits {

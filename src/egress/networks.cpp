@@ -216,7 +216,8 @@ Result<> Networks::open_log(Service& service) {
   const Wiring wiring = Site::wiring(host_->ipv6());
   DecisionLogOptions options{.directory = directory(service.id),
                              .guest_addresses = {wiring.guest4},
-                             .own_addresses = {wiring.gateway4}};
+                             .own_addresses = {wiring.gateway4},
+                             .exceptions = config_.exceptions};
   if (wiring.guest6) options.guest_addresses.push_back(*wiring.guest6);
   if (wiring.gateway6) options.own_addresses.push_back(*wiring.gateway6);
   FB_TRY_ASSIGN(service.log, DecisionLog::open(executor_, clock_, std::move(options)));
@@ -259,6 +260,7 @@ net::Task<Result<>> Networks::open_tls_gate(std::shared_ptr<Service> service) {
   FB_CO_TRY(co_await net::run_blocking(pool_, open));
   Service* self = service.get();  // whose the gate is
   TlsGateHooks hooks;
+  hooks.exceptions = config_.exceptions;
   hooks.judge = [this, self](const core::IpAddress& to, const std::string& name) {
     const bool given = self->given.given(name, to, clock_.now() - kNameMayBeLate);
     return judge_server_name(self->judging, to, name, given);
@@ -290,6 +292,7 @@ ResolverHooks Networks::hooks_for(const std::shared_ptr<Service>& service) {
   // The resolver is the service's: it never outlives it.
   Service* self = service.get();
   ResolverHooks hooks;
+  hooks.exceptions = config_.exceptions;
   hooks.decide = [self](const std::string& name) { return judge_name(self->stack, name); };
   hooks.may_pin = [self](const core::IpAddress& at) {
     if (inside(at, self->stack.off_limits)) return false;

@@ -17,6 +17,7 @@
 #include "egress/site.h"
 #include "egress/upstream.h"
 #include "machine/engine.h"
+#include "obs/exceptions.h"
 #include "obs/log.h"
 
 namespace firebreak::egress {
@@ -25,6 +26,7 @@ struct NetworksConfig {
   std::string data_dir;
   Upstream* upstream = nullptr;  // outlives it
   bool ipv6 = host_has_ipv6();
+  obs::Exceptions exceptions = {};  // of the tasks that serve guests
 };
 
 class Networks final : public machine::CardBackend {

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-
 #include "base/sys.h"
 #include "ingress/endpoint_tokens.h"
 #include "ingress/shell.h"
@@ -102,15 +99,15 @@ net::Task<Result<>> pass_http2(Way way) {
 
 struct Proxy::Shared {
   explicit Shared(const net::asio::any_io_executor& executor)
-      : backends(executor), stop(executor) {}
+      : backends(executor), pause(executor) {}
   Backends backends;
   std::map<core::TenantId, std::size_t> connections;  // that a request of the tenant came through
-  net::Event stop;
-  bool stopped = false;
+  net::Event pause;
 
+  // Until it is cancelled.
   static net::Task<void> sweep(std::shared_ptr<Shared> shared) {
-    while (!shared->stopped) {
-      (void)co_await shared->stop.wait(Deadline::in(kSweepEvery));
+    for (;;) {
+      (void)co_await shared->pause.wait(Deadline::in(kSweepEvery));
       shared->backends.sweep();
     }
   }
@@ -136,22 +133,20 @@ class Proxy::Seat {
 };
 
 Proxy::Proxy(const net::asio::any_io_executor& executor, Gate& gate, TokenChecker& tokens,
-             obs::Metrics& metrics, ProxyOptions options)
+             obs::Metrics& metrics, ProxyOptions options, obs::Exceptions exceptions)
     : gate_(gate),
       tokens_(tokens),
       metrics_(metrics),
       options_(std::move(options)),
-      shared_(std::make_shared<Shared>(executor)) {
+      shared_(std::make_shared<Shared>(executor)),
+      tasks_(executor, exceptions) {
   sys::random_bytes(std::as_writable_bytes(std::span(&id_prefix_, 1)));
   metrics_.describe("firebreak_endpoint_requests_total", "counter",
                     "Requests to endpoints, by what became of them.");
-  net::asio::co_spawn(executor, Shared::sweep(shared_), net::asio::detached);
+  tasks_.spawn("endpoint_sweep", Shared::sweep(shared_));
 }
 
-Proxy::~Proxy() {
-  shared_->stopped = true;
-  shared_->stop.notify();
-}
+Proxy::~Proxy() = default;
 
 // A UUID's looks, unique within this server; no secret. Every request needs one.
 std::string Proxy::next_request_id() {

@@ -12,6 +12,8 @@
 #include "ingress/passage.h"
 #include "ingress/token_checker.h"
 #include "net/http_server.h"
+#include "net/task_group.h"
+#include "obs/exceptions.h"
 #include "obs/metrics.h"
 
 namespace firebreak::ingress {
@@ -26,7 +28,7 @@ struct ProxyOptions {
 class Proxy {
  public:
   Proxy(const net::asio::any_io_executor& executor, Gate& gate, TokenChecker& tokens,
-        obs::Metrics& metrics, ProxyOptions options);
+        obs::Metrics& metrics, ProxyOptions options, obs::Exceptions exceptions = {});
   ~Proxy();
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;
@@ -70,6 +72,7 @@ class Proxy {
   std::shared_ptr<Shared> shared_;
   std::uint64_t id_prefix_ = 0;
   std::uint64_t id_count_ = 0;
+  net::TaskGroup tasks_;
 };
 
 }  // namespace firebreak::ingress
