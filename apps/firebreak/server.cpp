@@ -13,7 +13,6 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "api/guard.h"
 #include "api/native/native_api.h"
 #include "aws_services.h"
 #include "base/sys.h"
@@ -349,7 +348,7 @@ class Server {
     auto handler = [this](net::HttpExchange& exchange) { return proxy_->handle(exchange); };
     FB_TRY_ASSIGN(endpoint_listener_,
                   net::HttpServer::serve(io_.get_executor(), std::move(addresses_.endpoints), tls,
-                                         api::guarded(handler, log_)));
+                                         handler, {}, exceptions_));
     const std::string real = endpoint_listener_->address();
     const std::string port = real.substr(real.rfind(':') + 1);
     const std::string host = host_of(config_.endpoint_host);
@@ -375,7 +374,7 @@ class Server {
     }
     auto handler = [this](net::HttpExchange& exchange) { return handle(exchange); };
     FB_TRY_ASSIGN(listener_, net::HttpServer::serve(io_.get_executor(), std::move(addresses_.api),
-                                                    tls, api::guarded(handler, log_)));
+                                                    tls, handler, {}, exceptions_));
     const std::string url = (tls ? "https://" : "http://") + listener_->address();
     const std::string endpoint_url = "https://" + endpoints_.authority;
     json::object about{{"pid", ::getpid()}, {"url", url}, {"endpointUrl", endpoint_url}};

@@ -1,15 +1,12 @@
 #include "ingress/shell.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
 #include "base/json.h"
 #include "ingress/passage.h"
+#include "net/race.h"
 #include "net/websocket.h"
 
 namespace firebreak::ingress {
 namespace {
-
-using namespace boost::asio::experimental::awaitable_operators;
 
 constexpr std::chrono::seconds kCallTime{10};
 constexpr std::chrono::seconds kStartTime{30};
@@ -68,7 +65,7 @@ net::Task<Result<>> converse(net::HttpExchange& exchange, const Route& route, Vi
   FB_CO_TRY_ASSIGN(auto socket, co_await net::accept_websocket(exchange, protocol, deadline));
   const json::object hello{{"type", "session_init"}, {"session_id", core::new_uuid()}};
   FB_CO_TRY(co_await socket->write(true, json::serialize(hello), deadline));
-  co_await (keys(*socket, visit, exec) || screen(*socket, visit, *output));
+  (void)co_await net::race(keys(*socket, visit, exec), screen(*socket, visit, *output));
   co_return Result<>();
 }
 

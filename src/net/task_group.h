@@ -12,8 +12,6 @@
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/error.hpp>
-#include <boost/system/system_error.hpp>
 
 #include "net/task.h"
 #include "obs/exceptions.h"
@@ -82,17 +80,6 @@ class TaskGroup {
   static Task<bool> wait(std::shared_ptr<State> state, Deadline deadline) {
     while (state->running > 0 && !deadline.passed()) (void)co_await state->ended.wait(deadline);
     co_return state->running == 0;
-  }
-
-  // What a wait throws in a task that was told to end.
-  static bool was_cancelled(const std::exception_ptr& thrown) {
-    try {
-      std::rethrow_exception(thrown);
-    } catch (const boost::system::system_error& error) {
-      return error.code() == asio::error::operation_aborted;
-    } catch (...) {
-      return false;
-    }
   }
 
   asio::any_io_executor executor_;
