@@ -30,6 +30,7 @@
 #include "machine/host_probe.h"
 #include "machine/qemu/qemu_engine.h"
 #include "net/http_server.h"
+#include "net/loop_lag.h"
 #include "net/task_group.h"
 #include "net/tls_identity.h"
 #include "obs/exceptions.h"
@@ -91,6 +92,7 @@ class Server {
     signals.async_wait([this](boost::system::error_code ec, int) {
       if (!ec) ending_.spawn("stop", stop());
     });
+    tasks_.spawn("loop_lag", net::measure_loop_lag(metrics_));
     starting_.spawn("start", begin());
     io_.run();
     ::unlink((config_.data_dir + "/server.json").c_str());
