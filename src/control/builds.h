@@ -14,6 +14,7 @@
 #include "control/images.h"
 #include "core/preload.h"
 #include "image/layer_cache.h"
+#include "net/broadcast.h"
 #include "net/task_group.h"
 
 namespace firebreak::control {
@@ -107,12 +108,15 @@ class Builds {
 
  private:
   struct Active {
+    explicit Active(const net::asio::any_io_executor& executor) : changed(executor) {}
     core::Tenant tenant;
     BuildRequest request;
     NewVersion made;
     std::string egress;  // of the build
     Ticket ticket;
     bool cancelled = false;
+    bool finished = false;   // its records say how it ended
+    net::Broadcast changed;  // it is finished
     std::set<std::string> machines;
     Room room;                      // until the first of them is counted
     std::vector<std::string> held;  // snapshots

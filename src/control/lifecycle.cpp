@@ -80,6 +80,7 @@ net::Task<Result<>> Lifecycle::commit(LiveMicrovm& vm, store::MicrovmChange chan
                                       {"reason", vm.record.state_reason}});
     services_.metrics.add("firebreak_transitions_total",
                           obs::label("to", to_string(vm.record.state)));
+    vm.changed.notify();
     services_.changed.notify();
   }
   co_return Result<>();

@@ -12,6 +12,7 @@
 #include "core/model.h"
 #include "core/size.h"
 #include "machine/engine.h"
+#include "net/broadcast.h"
 #include "net/semaphore.h"
 
 namespace firebreak::control {
@@ -23,6 +24,7 @@ struct LiveMicrovm {
         version(std::move(image_version)),
         size(size_class),
         app_changed(executor),
+        changed(executor),
         waking_turn(executor),
         turn(executor) {}
 
@@ -39,6 +41,7 @@ struct LiveMicrovm {
   std::uint64_t app_offset = 0;    // of the application's output, as far as it is logged
   bool app_ended = false;          // and everything that it printed is logged
   net::Event app_changed;
+  net::Broadcast changed;     // of those who wait for this one: another state, or settled
   core::Time refresh_at{};    // when its guest needs other credentials
   bool out_of_disk = false;   // its guest stood still for want of disk, when last looked at
   bool in_last_hook = false;  // TERMINATING, while its hook runs: its credentials still work

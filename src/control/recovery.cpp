@@ -109,7 +109,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     if (!vm->machine || !self->lifecycle_.egress().has_network(*vm))
       self->remove_network(vm->record.id.str());
     turn.release();
-    self->services_.changed.notify();
+    vm->changed.notify();
     --self->left_;
     self->settled_.notify();
   }

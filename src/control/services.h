@@ -55,9 +55,11 @@ struct Services {
   std::string data_dir;                  // of the server
   egress::Networks* networks = nullptr;  // none: this host has none for microVMs
   KeyRing* keys = nullptr;               // none: guests get no credentials
-  net::Broadcast changed;                // some microVM has another state
-  core::HostUse builds;                  // of the machines that build images
-  int foreground = 0;                    // launches and resumes under way: the pool waits for them
+  // There may be a new event, or room on the host: for who follows all events, and for builds that
+  // wait for room. Who waits for one microVM waits for LiveMicrovm::changed.
+  net::Broadcast changed;
+  core::HostUse builds;  // of the machines that build images
+  int foreground = 0;    // launches and resumes under way: the pool waits for them
 
   obs::Exceptions exceptions() const { return {log, metrics}; }
   void reach(std::string_view point) const {

@@ -252,7 +252,7 @@ net::Task<Result<core::Microvm>> Supervisor::wait_started(core::TenantId tenant,
     const MicrovmState state = vm->record.state;
     if (state != MicrovmState::pending && state != MicrovmState::terminating) co_return vm->record;
     if (deadline.passed()) co_return vm->record;
-    (void)co_await services_.changed.wait(deadline);
+    (void)co_await vm->changed.wait(deadline);
   }
 }
 
@@ -434,7 +434,7 @@ net::Task<Result<Lease>> Supervisor::acquire(core::TenantId tenant, core::Microv
       co_return fail(Code::timeout,
                      "the microVM was still " + std::string(to_string(vm->record.state)));
     }
-    (void)co_await services_.changed.wait(deadline);
+    (void)co_await vm->changed.wait(deadline);
   }
 }
 
