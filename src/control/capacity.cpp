@@ -1,34 +1,12 @@
 #include "control/capacity.h"
 
+#include <algorithm>
+
 namespace firebreak::control {
-namespace {
-
-constexpr std::uint64_t kMib = 1024UL * 1024;
-
-std::uint64_t to_mib(std::uint64_t bytes) {
-  return (bytes + kMib - 1) / kMib;
-}
-
-// Or is about to have one.
-bool has_process(const LiveMicrovm& vm) {
-  const core::MicrovmState state = vm.record.state;
-  return state == core::MicrovmState::pending || state == core::MicrovmState::running ||
-         state == core::MicrovmState::suspending || vm.record.intent == core::Intent::resume ||
-         vm.waking;
-}
-
-}  // namespace
-
 core::HostUse Capacity::use() const {
   core::HostUse use = services_.builds;
   use += promised_;
-  for (const LivePtr& vm : registry_.all()) {
-    if (!has_process(*vm)) continue;
-    use.baseline_mib += vm->size.memory_mib;
-    use.baseline_millicpu += vm->size.baseline_millicpu;
-    // One that just starts has not been measured yet.
-    use.resident_mib += std::max(core::kLaunchMib, to_mib(vm->memory_bytes));
-  }
+  use += registry_.use();
   for (const auto& parked : pool_.parked()) use.resident_mib += to_mib(parked.resident_bytes);
   for (const auto& base : services_.catalogue.loaded()) use.resident_mib += to_mib(base.ram_bytes);
   return use;

@@ -68,9 +68,11 @@ net::Task<Result<>> Lifecycle::commit(LiveMicrovm& vm, store::MicrovmChange chan
     services_.log.error("store", {{"id", vm.record.id.str()}, {"error", written.error().text()}});
     services_.metrics.add("firebreak_errors_total",
                           obs::label("code", to_string(written.error().code)));
+    registry_.note(vm);  // to be settled
     co_return std::unexpected(written.error());
   }
   vm.record = *std::move(written);
+  registry_.note(vm);
   if (change.state && *change.state != from) {
     services_.log.info("transition", {{"id", vm.record.id.str()},
                                       {"tenant", vm.record.tenant.str()},
@@ -394,8 +396,7 @@ net::Task<void> Lifecycle::end(LivePtr vm, std::string reason, bool call_hook) {
   }
 }
 
-bool Lifecycle::is_unsettled(const LiveMicrovm& vm) {
-  if (!vm.turn.idle()) return false;
+bool Lifecycle::is_under_way(const LiveMicrovm& vm) {
   switch (vm.record.state) {
     case MicrovmState::suspending:
       return true;

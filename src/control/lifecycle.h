@@ -42,8 +42,10 @@ class Lifecycle {
   net::Task<Result<>> resume(LivePtr vm, Deadline deadline);
   // Whatever it does -> TERMINATED.
   net::Task<Result<>> terminate(LivePtr vm, std::string reason, Deadline deadline);
+  // Its record says that a transition is under way, or should be.
+  static bool is_under_way(const LiveMicrovm& vm);
   // A transition ended half-way because the store could not be written, and nobody is at it.
-  static bool is_unsettled(const LiveMicrovm& vm);
+  static bool is_unsettled(const LiveMicrovm& vm) { return vm.turn.idle() && is_under_way(vm); }
   // Writes what such a transition came to.
   net::Task<void> settle(LivePtr vm);
   // Saves copies of the running microVM under the ids of records that exist already.

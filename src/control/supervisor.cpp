@@ -50,7 +50,7 @@ Supervisor::Supervisor(Services& services)
       lifecycle_(services, registry_),
       pool_(services, [this] { return capacity_.has_room(); }),
       capacity_(services, registry_, pool_, lifecycle_),
-      wake_ticker_(services.executor),
+      ticker_(services, registry_, lifecycle_, capacity_),
       tasks_(services.executor, services.exceptions()) {
   obs::Metrics& m = services_.metrics;
   m.describe("firebreak_launches_total", "counter", "Launches by path: parked or restored.");
@@ -92,20 +92,20 @@ net::Task<Result<>> Supervisor::start() {
     if (image && *image && runnable(version) && size) pool_.keep(version, *size, true);
   }
   tasks_.spawn("pool", pool_.run());
-  tasks_.spawn("ticker", tick());
+  ticker_.start();
   co_return Result<>();
 }
 
 net::Task<void> Supervisor::stop(Deadline deadline) {
   stopping_ = true;
   co_await pool_.stop(deadline);
-  wake_ticker_.notify();
+  co_await ticker_.stop(deadline);
   // What is under way may end well; what does not is cut as by a crash, which loses nothing.
   if (!co_await tasks_.wait(deadline))
     services_.log.warn("tasks are cut", {{"running", static_cast<int>(tasks_.size())}});
   (void)co_await tasks_.close(Deadline::in(kCutTime));
   (void)co_await lifecycle_.stop_watching(Deadline::in(kCutTime));
-  co_await save_meters({});
+  co_await ticker_.save_meters({});
 }
 
 // ------------------------------------------------------------------------------------------ launch
@@ -296,9 +296,11 @@ net::Task<Result<>> Supervisor::wake(LivePtr vm, Deadline deadline) {
     co_return co_await lifecycle_.resume(vm, deadline);
   FB_CO_TRY_ASSIGN(Room room, co_await capacity_.admit(vm->record.tenant, vm->size, deadline));
   vm->waking = true;
+  registry_.recount(*vm);
   room.release();
   auto resumed = co_await lifecycle_.resume(vm, deadline);
   vm->waking = false;
+  registry_.recount(*vm);
   co_return resumed;
 }
 
@@ -413,7 +415,10 @@ net::Task<Result<Lease>> Supervisor::acquire(core::TenantId tenant, core::Microv
     FB_CO_TRY_ASSIGN(LivePtr vm, co_await find(tenant, id));
     switch (vm->record.state) {
       case MicrovmState::running:
-        if (vm->machine && vm->machine->out_of_disk()) co_return fail(Code::unavailable, kNoDisk);
+        if (vm->machine && vm->machine->out_of_disk()) {
+          registry_.note(*vm);  // the ticker minds it from now on
+          co_return fail(Code::unavailable, kNoDisk);
+        }
         if (vm->machine) co_return Lease(vm, services_);
         break;
       case MicrovmState::suspended: {

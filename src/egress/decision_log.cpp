@@ -192,6 +192,7 @@ void DecisionLog::Service::add(const EndedConnection& connection) {
 // Into the summary at once; to disk with others of its kind.
 void DecisionLog::Service::add(Decision decision) {
   summary_.add(decision);
+  if (!decision.allowed && options_.denied) options_.denied();
   std::string key = merge_key(decision);
   if (const auto at = by_key_.find(key); at != by_key_.end()) {
     Decision& known = pending_[at->second];

@@ -217,10 +217,12 @@ Result<> Networks::open_log(Service& service) {
   DecisionLogOptions options{.directory = directory(service.id),
                              .guest_addresses = {wiring.guest4},
                              .own_addresses = {wiring.gateway4},
+                             .denied = [this, id = service.id] { with_news_.insert(id); },
                              .exceptions = config_.exceptions};
   if (wiring.guest6) options.guest_addresses.push_back(*wiring.guest6);
   if (wiring.gateway6) options.own_addresses.push_back(*wiring.gateway6);
   FB_TRY_ASSIGN(service.log, DecisionLog::open(executor_, clock_, std::move(options)));
+  if (service.log->summary().denied() > 0) with_news_.insert(service.id);  // of an earlier server
   FB_TRY_ASSIGN(NetfilterSockets sockets, service.site->netfilter_sockets());
   return service.log->watch(std::move(sockets));
 }
@@ -405,6 +407,7 @@ Result<json::object> Networks::log_json(const std::string& id, std::uint64_t lim
 }
 
 std::optional<std::string> Networks::news(const std::string& id) {
+  with_news_.erase(id);
   auto at = services_.find(id);
   if (at == services_.end() || !at->second->log) return std::nullopt;
   const DecisionSummary& summary = at->second->log->summary();

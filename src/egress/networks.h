@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,8 @@ class Networks final : public machine::CardBackend {
   Result<json::object> log_json(const std::string& id, std::uint64_t limit, bool suggest);
   // What the guest may know about its denials, as JSON; nothing when that has not changed.
   std::optional<std::string> news(const std::string& id);
+  // Those for which news() may have something; asking it takes them off.
+  const std::set<std::string>& with_news() const { return with_news_; }
   // Since it was first admitted.
   net::Task<Result<Counters>> counters(std::string id);
 
@@ -100,6 +103,7 @@ class Networks final : public machine::CardBackend {
   std::unique_ptr<HostSide> host_;
   std::mutex sites_mutex_;
   std::map<std::string, std::shared_ptr<Site>> sites_;
+  std::set<std::string> with_news_;  // told by the logs of the services, also at their end
   std::map<std::string, std::shared_ptr<Service>> services_;
 };
 
