@@ -142,6 +142,7 @@ class Server {
         .log = log_,
         .metrics = metrics_,
         .executor = io_.get_executor(),
+        .pool = pool_,
         .options = options_of(config_),
         .fault = [this](std::string_view point) { reach(point); },
         .app_log = control::AppLog(io_.get_executor(), config_.data_dir + "/logs"),

@@ -155,6 +155,7 @@ class FakeWorld : public testing::Test {
                                .log = log_,
                                .metrics = metrics_,
                                .executor = io_.get_executor(),
+                               .pool = pool_,
                                .options = {},
                                .fault = {},
                                .app_log = AppLog(io_.get_executor(), dir_ + "/logs"),
@@ -163,6 +164,7 @@ class FakeWorld : public testing::Test {
   ~FakeWorld() override { std::filesystem::remove_all(dir_); }
 
   net::asio::io_context io_;
+  net::asio::thread_pool pool_{1};
   std::string dir_ = std::filesystem::temp_directory_path() / ("fb-world-" + sys::random_hex(8));
   FakeHost host_;
   FakeEngine engine_{host_};

@@ -226,12 +226,26 @@ net::Task<void> Lifecycle::launch_fork(LivePtr vm) {
     (void)co_await services_.engine.discard(vm->record.id.str(), Deadline::in(kEndDeadline));
     co_return;
   }
-  vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
+  co_await note_stored(*vm);
   auto up = co_await bring_back(vm, Deadline::in(kStartDeadline));
   if (!up) co_await end(vm, up.error().message, false);
 }
 
 // --------------------------------------------------------------------------------- suspend, resume
+
+net::Task<void> Lifecycle::note_stored(LiveMicrovm& vm) {
+  auto count = [&engine = services_.engine, id = vm.record.id.str()]() {
+    return engine.stored_bytes(id);
+  };
+  vm.stored_bytes = co_await services_.blocking(std::move(count));
+}
+
+net::Task<bool> Lifecycle::is_saved(const LiveMicrovm& vm) {
+  auto look = [&engine = services_.engine, id = vm.record.id.str()]() {
+    return engine.is_suspended(id);
+  };
+  co_return co_await services_.blocking(std::move(look));
+}
 
 net::Task<Result<>> Lifecycle::finish_suspend(LivePtr vm, Deadline deadline) {
   // What it used until now, before its counters are gone.
@@ -242,7 +256,7 @@ net::Task<Result<>> Lifecycle::finish_suspend(LivePtr vm, Deadline deadline) {
   co_await egress_.dismiss(vm);
   observe(vm->machine->phases(), "suspend");
   vm->machine.reset();
-  vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
+  co_await note_stored(*vm);
   vm->meter.total.snapshot_written_bytes += vm->stored_bytes;
   co_return co_await commit(*vm, {.state = MicrovmState::suspended, .intent = Intent::none});
 }
@@ -326,7 +340,7 @@ net::Task<Result<>> Lifecycle::resume(LivePtr vm, Deadline deadline) {
   // One that ran is not what it was: it cannot be put back.
   if (vm->machine) {
     co_await end(vm, up.error().message, false);
-  } else if (!services_.engine.is_suspended(vm->record.id.str())) {
+  } else if (!co_await is_saved(*vm)) {
     co_await end(vm, "Lost while it was resumed: " + up.error().message, false);
   } else {
     FB_CO_TRY(co_await commit(

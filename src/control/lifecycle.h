@@ -64,6 +64,10 @@ class Lifecycle {
   // --- for recovery; the turn is held by the caller, or nobody else knows the microVM yet
   net::Task<Result<>> finish_suspend(LivePtr vm, Deadline deadline);
   net::Task<Result<>> commit(LiveMicrovm& vm, store::MicrovmChange change);
+  // How much it has on disk.
+  net::Task<void> note_stored(LiveMicrovm& vm);
+  // Its saved state is whole, and was not used yet.
+  net::Task<bool> is_saved(const LiveMicrovm& vm);
   net::Task<void> end(LivePtr vm, std::string reason, bool call_hook);
   // Notices when the machine's process or the application ends by itself; logs what it prints.
   void watch(LivePtr vm);

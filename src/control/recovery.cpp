@@ -27,7 +27,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
         settled_(services.executor) {}
 
   net::Task<Result<Recovered>> run() {
-    FB_CO_TRY_ASSIGN(const auto found, services_.engine.list());
+    auto list = [&engine = services_.engine]() { return engine.list(); };
+    FB_CO_TRY_ASSIGN(const auto found, co_await services_.blocking(list));
     for (const machine::FoundMachine& machine : found) machines_[machine.id] = machine;
     FB_CO_TRY_ASSIGN(auto records, co_await services_.db.run(
                                        [](store::Store& store) { return store.live_microvms(); }));
@@ -220,7 +221,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     if (machine != nullptr && machine->suspended) {
       // Everything was on disk; only the record had not followed.
       (void)co_await services_.engine.attach(vm->record.id.str(), Deadline::in(kAdoptDeadline));
-      vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
+      co_await lifecycle_.note_stored(*vm);
       vm->meter.total.snapshot_written_bytes += vm->stored_bytes;
       core::advance(vm->meter, vm->size,
                     {.now = vm->record.state_since, .cpu_counter_usec = vm->meter.cpu_counter});
@@ -246,7 +247,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   }
 
   net::Task<void> settle_suspended(LivePtr vm) {
-    vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
+    co_await lifecycle_.note_stored(*vm);
     const machine::FoundMachine* machine = machine_of(vm);
     if (machine != nullptr && machine->suspended && vm->record.intent == Intent::none) {
       ++result_.suspended;
@@ -275,7 +276,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
       co_return;
     }
     // Looked at again: attaching may have put it back.
-    if (services_.engine.is_suspended(vm->record.id.str())) {
+    if (co_await lifecycle_.is_saved(*vm)) {
       (void)co_await lifecycle_.commit(*vm, {.intent = Intent::none});
       ++result_.suspended;
       co_return;

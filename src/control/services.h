@@ -48,6 +48,7 @@ struct Services {
   obs::Log& log;
   obs::Metrics& metrics;
   net::asio::any_io_executor executor;
+  net::asio::thread_pool& pool;  // for what blocks
   ControlOptions options;
   // Named steps; a test that runs a whole server ends it at one of them.
   std::function<void(std::string_view point)> fault;
@@ -61,6 +62,12 @@ struct Services {
   core::HostUse builds;  // of the machines that build images
   int foreground = 0;    // launches and resumes under way: the pool waits for them
 
+  // What reads or writes files goes there, the engine's `list`, `is_suspended` and `stored_bytes`
+  // included, which may be called from any thread.
+  template <class Work>
+  auto blocking(Work work) const {
+    return net::run_blocking(pool, std::move(work));
+  }
   obs::Exceptions exceptions() const { return {log, metrics}; }
   void reach(std::string_view point) const {
     if (fault) fault(point);

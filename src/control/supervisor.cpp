@@ -394,7 +394,8 @@ net::Task<bool> Supervisor::settle(core::MicrovmId id) {
   auto turn = co_await vm->turn.lock(deadline);
   if (!turn) co_return false;
   if (vm->record.state == MicrovmState::suspended) {
-    const auto found = services_.engine.list();
+    auto list = [&engine = services_.engine]() { return engine.list(); };
+    const auto found = co_await services_.blocking(list);
     if (!found) co_return false;
     const auto at = std::ranges::find(*found, id.str(), &machine::FoundMachine::id);
     if (at == found->end() || !at->suspended) co_return false;

@@ -1,7 +1,6 @@
 // Machines that start from a disk: with a kernel that boots, or with one that was frozen when it
 // had booted and had mounted nothing.
 #include "base/sys.h"
-#include "machine/hash.h"
 #include "machine/qemu/base_holder.h"
 #include "machine/qemu/qemu_engine.h"
 
@@ -104,7 +103,7 @@ net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::start_prepared(const
 }
 
 Result<std::string> QemuEngine::kernel_suffix() const {
-  FB_TRY_ASSIGN(const std::string initramfs, sha256_file(host_.config().initramfs));
+  FB_TRY_ASSIGN(const std::string initramfs, initramfs_hash_->get());
   return "-" + initramfs.substr(0, 16);
 }
 
@@ -113,7 +112,8 @@ net::Task<Result<std::shared_ptr<QemuSnapshot>>> QemuEngine::prepared_kernel(con
   FB_CO_TRY_ASSIGN(const auto guard, co_await preparing_.lock(deadline));
   const std::string name =
       std::to_string(spec.size.memory_mib) + "-" + std::to_string(spec.size.vcpus);
-  FB_CO_TRY_ASSIGN(const std::string suffix, kernel_suffix());
+  auto find_suffix = [this]() { return kernel_suffix(); };
+  FB_CO_TRY_ASSIGN(const std::string suffix, co_await net::run_blocking(pool_, find_suffix));
   const std::string directory = host_.config().data_dir + "/kernels/" + name + suffix;
   // Its memory is held by this process alone, as long as machines of builds run on it: nobody needs
   // it after a crash.

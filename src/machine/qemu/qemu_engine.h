@@ -7,6 +7,7 @@
 #include <string>
 
 #include "machine/engine.h"
+#include "machine/file_hash.h"
 #include "machine/inventory.h"
 #include "machine/qemu/machine_host.h"
 #include "machine/qemu/qemu_machine.h"
@@ -75,7 +76,7 @@ class QemuEngine final : public Engine {
   net::Task<Result<std::unique_ptr<QemuMachine>>> start_saved(
       MachineRecord record, std::shared_ptr<QemuSnapshot> snapshot, int saved_fd, Stopwatch& watch,
       Deadline deadline);
-  // How names of prepared kernels end: another agent is another kernel.
+  // How names of prepared kernels end: another agent is another kernel. Blocking; any thread.
   Result<std::string> kernel_suffix() const;
   // A machine of that size whose kernel runs and has nothing mounted, frozen; made once.
   net::Task<Result<std::shared_ptr<QemuSnapshot>>> prepared_kernel(const BootSpec& spec,
@@ -96,6 +97,7 @@ class QemuEngine final : public Engine {
   std::map<std::string, std::shared_ptr<Base>> bases_;  // by directory
   std::string preparing_id_;
   net::Mutex preparing_{executor_};
+  std::unique_ptr<FileHash> initramfs_hash_ = std::make_unique<FileHash>(host_.config().initramfs);
 };
 
 }  // namespace firebreak::machine

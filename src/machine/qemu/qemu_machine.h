@@ -114,6 +114,8 @@ class QemuMachine final : public Machine {
   Result<> write_child(const std::string& id, const std::string& base,
                        const std::vector<DiskLayer>& frozen_layers);
   Result<> check_clone(std::string_view doing) const;
+  // The record as it is now.
+  net::Task<Result<>> write_record();
   template <class Work>
   auto blocking(Work work) {
     return net::run_blocking(deps_.pool, std::move(work));
