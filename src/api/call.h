@@ -1,5 +1,5 @@
-// One API request on its way through a façade: the exchange, who asks, what the path named. Lives
-// as long as the handler; one executor.
+// One API request on its way through a façade: the exchange, the caller, the path's parameters.
+// Lives as long as the handler; one executor.
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
 // What applications printed, kept on the host so that it can be read while a microVM is suspended
-// and after it has ended: one file of frames per microVM, of bounded size. Owned by the Supervisor;
-// one executor.
+// and after it has ended: one file of frames per microVM, of bounded size. Owned by Services; one
+// executor.
 #pragma once
 
 #include <cstdint>

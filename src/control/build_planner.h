@@ -41,7 +41,7 @@ class BuildPlanner {
 
   // Code::timeout for a context that takes too long to look at.
   net::Task<Result<PlannedBuild>> plan(PlanOrder order, Deadline deadline);
-  // For whoever looks at contexts later on.
+  // The threads on which later steps of a build look at contexts, too.
   net::asio::thread_pool& threads() { return threads_; }
 
  private:

@@ -1,5 +1,5 @@
 // Which network a microVM gets: names of policies become policies, policies become rules. Missing
-// or unreadable means no network. Owned by the Supervisor; one executor.
+// or unreadable means no network. Owned by the Lifecycle; one executor.
 #pragma once
 
 #include <map>
@@ -36,39 +36,39 @@ class Egress {
                                         std::optional<std::string> asked,
                                         const core::ImageVersion& version);
 
-  // The same refusals for one that is asked for by name.
+  // The same refusals as choose(), for a policy that a caller names.
   net::Task<Result<>> check_choice(core::TenantId tenant, std::string name);
 
-  // Whether it has a card with something behind it.
+  // Whether the microVM has a card with a network behind it.
   bool has_network(const LiveMicrovm& vm) const { return gives_network(vm.record.egress); }
   bool gives_network(std::string_view policy) const {
     return services_.networks != nullptr && policy != core::kNoEgress;
   }
-  // Its policy decides from now on. Never fails open.
+  // The microVM's policy decides from now on. Never fails open.
   net::Task<Result<>> admit(LivePtr vm, Deadline deadline);
-  // Its record says that it has no network any more: nothing passes when this returns, whatever the
-  // guest does.
+  // For a microVM whose record says that it has no network any more: nothing passes when this
+  // returns, whatever the guest does.
   net::Task<Result<>> cut_off(LivePtr vm, Deadline deadline);
-  // A clone of the pool has something behind its card: a microVM without a network lets it go. Not
-  // before it runs: the tenant does not have the card, and nothing passes that nobody admitted.
+  // Takes the network away that a parked clone had, from a microVM that is to have none. Called
+  // once it runs: until then the tenant does not have the card, and nothing passes without admit().
   net::Task<void> leave_unused(LivePtr vm);
-  // Lets the guest know of denials that it does not know of yet.
+  // Tells the guest of new denials.
   net::Task<void> tell_guest(LivePtr vm);
-  // Its machine goes; its counters stay.
+  // The microVM's machine ends; its counters stay.
   net::Task<void> dismiss(LivePtr vm);
 
-  // The same for a machine that builds an image: the policy, kept in by the tenant's maximum.
+  // The same for a machine that builds an image: its policy, within the tenant's maximum.
   net::Task<Result<>> admit_build(core::TenantId tenant, std::string machine, std::string policy,
                                   Deadline deadline);
   net::Task<void> dismiss_build(std::string machine);
 
  private:
-  // Of a tenant's maximum: built in or the operator's, because what a tenant can change keeps it
-  // from nothing. not_found.
+  // The policy of a tenant's maximum: a built-in one or the operator's, never the tenant's own,
+  // because a tenant could change its own. not_found.
   Result<core::EgressPolicy> find_maximum(const std::string& name) const;
   net::Task<core::EgressStack> stack_for(core::TenantId tenant, std::string machine,
                                          std::string policy);
-  // Everything of the tenant that is admitted, by what is in the store now.
+  // Admits the tenant's admitted microVMs and builds again, with the policies in the store now.
   net::Task<Result<>> admit_again(core::TenantId tenant, Deadline deadline);
 
   Services& services_;

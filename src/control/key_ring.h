@@ -20,11 +20,11 @@ struct IssuedKey {
   std::string api_key;
 };
 
-// Whom short-lived credentials stand for.
+// The role, and perhaps the microVM, that short-lived credentials stand for.
 struct Session {
   std::string role;  // name
   std::string role_id;
-  std::string name;         // chosen by whoever asked; of a microVM its id
+  std::string name;         // chosen by the caller of AssumeRole; of a microVM its id
   core::MicrovmId microvm;  // they work as long as it lives; empty: made with a key
   friend bool operator==(const Session&, const Session&) = default;
 };

@@ -1,5 +1,6 @@
-// What callers call a microVM by: its id, its name, or the beginning of its id. The one place where
-// such a word becomes an id; a foreign microVM is absent. One executor.
+// Turns a caller's word for a microVM (its id, its name, or the beginning of its id) into its id,
+// in this one place. It does not find names and beginnings of another tenant's microVMs. One
+// executor.
 #pragma once
 
 #include <string>
@@ -11,8 +12,8 @@
 
 namespace firebreak::control {
 
-// A whole id is passed on as it is: whoever uses it asks for the tenant. not_found: nothing is
-// called so; conflict: several ids begin so.
+// A whole id is returned as it is, unchecked: its user must look it up together with the tenant.
+// not_found: no microVM has the name or beginning; conflict: several ids begin so.
 net::Task<Result<core::MicrovmId>> resolve_microvm(store::Database& db, core::TenantId tenant,
                                                    std::string word);
 

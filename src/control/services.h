@@ -1,4 +1,4 @@
-// What the parts of the supervisor share. Owned by the Supervisor; one executor.
+// What Supervisor, Images, Builds and their parts share. Owned by the program; one executor.
 #pragma once
 
 #include <chrono>

@@ -14,7 +14,7 @@
 
 namespace firebreak::control {
 
-// The programs that a build has started: whoever cancels it ends them. One executor.
+// The programs that a build has started. Cancelling the build ends them. One executor.
 class BuildTools {
  public:
   BuildTools() = default;

@@ -1,7 +1,7 @@
-// How many machines are restored or resumed at a time: more would only share the same CPUs. A
-// tenant's wait among themselves, so that nobody stands behind all that another one asked for; and
-// a guest that does not answer keeps a slot for seconds, not for as long as it is waited for. Owned
-// by the Lifecycle; one executor.
+// Limits how many machines are restored or resumed at a time: more would only share the same CPUs.
+// Each tenant's starts wait in a queue of their own, so that no tenant stands behind all starts of
+// another. A guest that does not answer keeps its slot for seconds, not for as long as its caller
+// waits. Owned by the Lifecycle; one executor.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@ namespace firebreak::control {
 
 class StartSlots {
  public:
-  // Given back when it is released or destroyed, and by itself after the time.
+  // Given back when it is released or destroyed, and by itself after `most`.
   class Slot {
    public:
     Slot(net::Semaphore::Guard tenant, net::Semaphore::Guard host,
@@ -41,7 +41,8 @@ class StartSlots {
     struct Held {
       Held(net::Semaphore::Guard of_tenant, net::Semaphore::Guard of_host)
           : tenant(std::move(of_tenant)), host(std::move(of_host)) {}
-      // The host's first: who waits for it comes before the tenant's next.
+      // The host's permit first: a start of another tenant that waits for it comes before this
+      // tenant's next.
       void release() {
         host.release();
         tenant.release();

@@ -1,7 +1,7 @@
-// Tenants that share few places, such as those of builds: whoever has the fewest is next, then
-// whoever was served longest ago, so that one who asks often does not keep others waiting. And how
-// much of something each tenant has at once. Both are shared with the guards they give, which may
-// outlive them; one executor.
+// Shares out few places, such as those of builds, among tenants: the tenant with the fewest is
+// next, then the tenant that was served longest ago, so that a tenant that asks often does not keep
+// others waiting. And counts how much of something each tenant has at once. Both are shared with
+// the guards they give, which may outlive them; one executor.
 #pragma once
 
 #include <cstdint>

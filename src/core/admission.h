@@ -58,9 +58,9 @@ struct Reclaimable {
   bool stays = false;    // counted as its tenant's, but never given up
 };
 // The candidates to give up, in order, until `needed_mib` is reached; empty when even all of them
-// are not enough. Of microVMs the one longest without activity of the tenant that holds most. For
-// somebody's launch (`requester`) others give only while they hold more than the requester would,
-// and never one that works.
+// are not enough. Among microVMs: the one longest without activity, of the tenant that holds most.
+// For a launch of `requester`, another tenant gives a microVM up only while it holds more than the
+// requester would, and never a microVM that works.
 std::vector<Reclaimable> choose_victims(std::vector<Reclaimable> candidates,
                                         std::uint64_t needed_mib, const std::string& requester);
 

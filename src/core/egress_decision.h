@@ -110,7 +110,7 @@ class EgressPins {
  public:
   static constexpr std::size_t kMost = 16'384;
 
-  // A pin that exists is extended, never shortened. When full, the one that ends first makes room.
+  // Extends a pin that exists, never shortens it. When full, the pin that ends first makes room.
   void add(const EgressPin& pin);
   void expire(Time now);
   void clear() { pins_.clear(); }
@@ -151,9 +151,9 @@ struct PacketVerdict {
   bool allowed = false;
   EgressLabel label;
 };
-// Caps apart: they depend on what went before. Where several rules of a layer match, the label is
-// that of a domain rule, else of the smallest block, else of one that lists ports, else of the
-// lowest number.
+// Does not decide on caps, which depend on earlier packets. Where several rules of a layer match,
+// the label names a domain rule, else the smallest block, else a rule that lists ports, else the
+// rule with the lowest number.
 PacketVerdict decide_packet(const EgressStack& stack, const EgressPins& pins,
                             const EgressPacket& packet, Time now);
 // Of a packet that is allowed: only a name opens this address, and a layer wants to see that TLS

@@ -27,8 +27,8 @@ struct IdlePolicy {
   friend bool operator==(const IdlePolicy&, const IdlePolicy&) = default;
 };
 
-// Whether one that is suspended without having been asked about is still there for its users: the
-// next call wakes it, and it does not end for it. One without a policy is.
+// Whether a microVM that the server suspends for memory comes back for its users: the next call
+// wakes it, and its policy does not end it for being suspended. True without a policy.
 bool comes_back(const std::optional<IdlePolicy>& policy);
 
 // What is known of a microVM's doings. Times are of the last sign of each kind.

@@ -53,7 +53,7 @@ std::optional<Decision> from_line(std::string_view line);
 std::string protocol_name(std::uint8_t protocol);  // "tcp", "udp", "icmp", or the number
 std::uint8_t protocol_number(std::string_view name);
 
-// Why a packet was denied and what can be done, for whoever sent it.
+// Says why a packet was denied and what can be done; the guest and its user read it.
 std::string explain(const core::EgressLabel& label);
 
 }  // namespace firebreak::egress

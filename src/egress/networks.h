@@ -32,7 +32,8 @@ struct NetworksConfig {
 
 class Networks final : public machine::CardBackend {
  public:
-  // What should decide. Asked when it is a caller's turn: whoever is last reads what is there last.
+  // Reads the policies that should decide. Called when the caller has its turn, so that the last
+  // caller loads the newest policies.
   using StackSource = std::function<net::Task<core::EgressStack>()>;
 
   static Result<std::unique_ptr<Networks>> open(NetworksConfig config,
@@ -47,12 +48,12 @@ class Networks final : public machine::CardBackend {
   Result<UniqueFd> plug(const std::string& id) override;
   Result<> unplug(const std::string& id) override;
 
-  // What admit() needs is made now; nothing passes, and no name is answered.
+  // Makes what admit() needs. Nothing passes yet, and no name is answered.
   net::Task<Result<>> prepare(std::string id);
   // From now on this stack decides; `off_limits` is filled in here. Connections that it does not
   // allow are cut. Fails closed: after an error nothing passes.
   net::Task<Result<>> admit(std::string id, StackSource stack, Deadline deadline);
-  // The same for one that is admitted already; one that is not, or no longer, is left alone.
+  // The same for a microVM that is admitted already. Does nothing for any other.
   net::Task<Result<>> admit_again(std::string id, StackSource stack, Deadline deadline);
   // Nothing is served any more; what was counted is kept for the next admit(). The namespace is
   // unplug()'s.

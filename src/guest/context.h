@@ -57,7 +57,7 @@ class Context final : private KernelSink {
   // False: nothing was running, or, if a run is named, not that one.
   bool interrupt(const std::string& run = "");
   Result<> restart(Started started);
-  // Before it is deleted: whoever waits for it is answered.
+  // Called before it is deleted: answers every call that waits for it.
   void end();
 
  private:

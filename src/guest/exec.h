@@ -54,7 +54,7 @@ json::object to_json(const ExecExit& exit);
 
 class Exec;
 
-// Who is told about an exec.
+// A reader of an exec's output, which the exec tells of news.
 class ExecView {
  public:
   ExecView() = default;

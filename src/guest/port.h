@@ -1,5 +1,5 @@
-// One virtio-serial port (or a socket, for tests): the link layer and the HTTP/2 connection of
-// whoever is at the other end. Owned by the agent; lives on its reactor's thread.
+// One virtio-serial port (or a socket, for tests): the link layer and the HTTP/2 connection with
+// the host. Owned by the agent; lives on its reactor's thread.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// One build microVM: a stage's disk with its tenant, in which instructions are carried out. Ended
-// by end(); whoever starts it must call that. One executor.
+// One build microVM: a stage's disk with its tenant, in which instructions are carried out. The
+// caller that started it must call end(). One executor.
 #pragma once
 
 #include <functional>
@@ -24,8 +24,8 @@ struct BuildMachineSpec {
   machine::HostLimits limits;
   bool network = false;
   std::vector<std::string> hidden = {};  // in the output of commands
-  // For whoever keeps account: before it exists; when it runs, and its network policy may be loaded
-  // (an error ends the build); when nothing of it is left.
+  // Called before the machine exists; when it runs, so that its network policy may be loaded (an
+  // error ends the build); when nothing of it is left.
   std::function<void(std::string id)> starting = [](const std::string&) {};
   std::function<net::Task<Result<>>(std::string id)> started;
   std::function<net::Task<void>(std::string id)> ended;
@@ -59,7 +59,7 @@ class BuildMachine {
   net::Task<Result<Target>> target_of(const CopyStep& copy, bool one_file, Deadline deadline);
   net::Task<Result<>> make_directory(std::string path, std::string user, Deadline deadline);
 
-  // An empty tree in memory, in place of one that is there.
+  // Makes an empty tree in memory; replaces an earlier one of the name.
   net::Task<Result<>> stage(std::string name, std::uint64_t bytes, Deadline deadline);
   struct StepMount {
     StagedTree tree;

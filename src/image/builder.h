@@ -147,7 +147,7 @@ class Builder {
                                            Deadline deadline);
 
   net::Task<Result<BuildMachine*>> machine_on(const DiskChain& disk, Deadline deadline);
-  // One that has the files of another stage or image; kept for the next that asks.
+  // A machine with the files of another stage or image; kept for later steps that need the same.
   net::Task<Result<BuildMachine*>> source_on(const FileSource& source, Deadline deadline);
   std::string next_machine();
   void say(const std::string& text) const { order_.log(text + "\n"); }

@@ -45,7 +45,7 @@ class CacheMounts {
   CacheMounts& operator=(const CacheMounts&) = delete;
   ~CacheMounts() = default;
 
-  // Counts as a use. What is read stays readable, whoever replaces or removes it.
+  // Counts as a use. The file stays readable while another build replaces or removes it.
   std::optional<FileSpan> find(const std::string& owner, const std::string& key) const;
   Result<std::unique_ptr<Writer>> begin(const std::string& owner, const std::string& key,
                                         std::uint64_t most) const;

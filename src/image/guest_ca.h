@@ -36,8 +36,8 @@ struct GuestCa {
   std::string bundle;
 };
 
-// Code::invalid for a text without certificates, or with one that cannot be read. Whatever else is
-// in it, such as a private key, is left out.
+// Code::invalid for a text without certificates, or with an unreadable one. Leaves out everything
+// else in the text, such as a private key.
 Result<GuestCa> parse_guest_ca(std::string_view text);
 // `choice` as of --guest-ca: "none", "host" or a file. Nothing for "none", and for a host that has
 // no bundle.

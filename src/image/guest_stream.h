@@ -15,9 +15,9 @@ net::Task<Result<std::unique_ptr<net::ByteStream>>> connect_guest(machine::Agent
                                                                   std::uint16_t port,
                                                                   Deadline deadline);
 
-// The same for who speaks first: connected by the first write, whose bytes travel with the request
-// for the connection, so that there is one round trip to the guest and not two. That write fails as
-// connect_guest() would; the agent must be there until then.
+// The same for a caller that speaks first: the first write connects, and its bytes travel with the
+// request for the connection, so that there is one round trip to the guest and not two. That write
+// fails as connect_guest() would; the agent must be there until then.
 std::unique_ptr<net::ByteStream> speak_to_guest(machine::AgentClient& agent, std::uint16_t port);
 
 }  // namespace firebreak::image

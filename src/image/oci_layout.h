@@ -1,6 +1,6 @@
 // The documents of an OCI image: index, manifest, configuration, also in the words that registries
-// used before. Sans-I/O: texts in, values out; whoever reads a blob has checked its digest. Pure
-// functions; any thread.
+// used before. Sans-I/O: texts in, values out. Callers check a blob's digest before they pass its
+// text. Pure functions; any thread.
 #pragma once
 
 #include <cstdint>

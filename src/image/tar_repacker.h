@@ -1,5 +1,5 @@
-// Reads an archive and packs it anew, piece by piece, with entries left out or changed: what all
-// who pass a tree on have in common. One thread.
+// Reads an archive and packs it anew, piece by piece, with entries left out or changed. The base of
+// every class that passes a tree on. One thread.
 #pragma once
 
 #include <optional>
@@ -26,9 +26,9 @@ class TarRepacker : private wire::TarReader::Sink {
   std::size_t ready() const { return out_.size(); }
 
  protected:
-  // As what it goes on; nullopt: not at all.
+  // The entry as it is packed; nullopt leaves it out.
   virtual std::optional<wire::TarEntry> entry_for(const wire::TarEntry& entry) = 0;
-  // One that the archive does not have.
+  // Adds an entry that the archive does not have.
   Result<> add_empty(const wire::TarEntry& entry) {
     FB_TRY(writer_.begin_entry(entry, out_));
     writer_.end_entry(out_);

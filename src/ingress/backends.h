@@ -54,8 +54,8 @@ class Backend : public std::enable_shared_from_this<Backend> {
   explicit Backend(const net::asio::any_io_executor& executor)
       : places_(executor, kMaxConnections), connecting_(executor) {}
 
-  // `fresh`: not one that was used before. A new one is connected by its first request: that fails
-  // with Code::unavailable when nothing listens.
+  // `fresh`: not a connection that was used before. The first request connects a new connection,
+  // and fails with Code::unavailable when nothing listens.
   net::Task<Result<Taken>> take(machine::AgentClient& agent, std::uint16_t port, bool fresh,
                                 Deadline deadline);
   // Shared by all requests to the port.

@@ -1,4 +1,5 @@
-// What microVMs' endpoints are called. Filled in by whoever opens the listener; then read only.
+// The host names and addresses of microVMs' endpoints in answers. The program fills them in when it
+// opens the listener; then they are read only.
 #pragma once
 
 #include <string>

@@ -36,8 +36,8 @@ struct IssuedToken {
 class EndpointTokens {
  public:
   virtual ~EndpointTokens() = default;
-  // For any microVM that has not ended, also one that starts or sleeps. Code::not_found for one of
-  // another tenant, Code::conflict for one that has ended, Code::invalid for a bad life or ports.
+  // For a microVM that starts, runs or sleeps. Code::not_found for a microVM of another tenant,
+  // Code::conflict for one that has ended, Code::invalid for a bad life or ports.
   virtual net::Task<Result<IssuedToken>> issue(core::TenantId tenant, core::MicrovmId microvm,
                                                TokenRequest request) = 0;
   virtual net::Task<Result<std::vector<core::AccessToken>>> list(core::TenantId tenant,

@@ -44,7 +44,7 @@ bool leads_to_hooks(const core::Hooks& hooks, std::uint16_t port, const std::str
   return port != kDefaultPort || is_hook_path(target);
 }
 
-// Who has an answer's head and can be told how it ended.
+// Whether the client speaks gRPC and has the answer's head: then trailers can say how it ended.
 bool is_grpc(const net::HttpExchange& client) {
   return client.started() && client.request().version == 2 &&
          wire::find_header(client.request().headers, "content-type")
@@ -113,7 +113,7 @@ struct Proxy::Shared {
   }
 };
 
-// A connection's place among its tenant's: of the one whose microVM it was first let in to.
+// Counts a connection for a tenant: the owner of the microVM that first admitted a request on it.
 class Proxy::Seat {
  public:
   Seat(std::shared_ptr<Shared> shared, core::TenantId tenant)
@@ -248,7 +248,7 @@ net::Task<void> Proxy::refuse(net::HttpExchange& exchange, const Refusal& refusa
                               const std::string& id) {
   wire::Headers headers{{"x-amzn-requestid", id}, {"cache-control", "private, no-store"}};
   if (!refusal.body.empty()) headers.push_back({"content-type", "text/plain"});
-  // Who was not let in holds no connection.
+  // A client without an admitted request keeps no connection.
   if (!exchange.kept()) headers.push_back({"connection", "close"});
   (void)co_await exchange.reply(refusal.status, std::move(headers), std::string(refusal.body),
                                 Deadline::in(kReplyTime));

@@ -1,4 +1,4 @@
-// A terminal over WebSocket for whoever has a shell token. The client is authenticated, the guest
+// A terminal over WebSocket for a client with a shell token. The client is authenticated, the guest
 // is hostile. One executor.
 #pragma once
 

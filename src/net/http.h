@@ -59,8 +59,9 @@ class HttpExchange {
   virtual Task<Result<std::unique_ptr<ByteStream>>> upgrade(wire::Headers headers,
                                                             Deadline deadline) = 0;
 
-  // Said before the answer: who asks is known, or was refused because nobody knows them. A full
-  // listener ends connections on which nobody is known, and so does the answer to a refused one.
+  // A handler calls this before it answers: the caller is known (it showed a valid key or token),
+  // or was refused as unknown. A full listener ends connections without a known caller, and the
+  // answer to a refused request ends its connection.
   virtual void note_caller(bool known) = 0;
 
   // What handlers keep with the connection: the same for all its requests, destroyed with it.

@@ -49,8 +49,8 @@ struct Listener : std::enable_shared_from_this<Listener> {
   Event slot;     // of accept_loop()
 };
 
-// Who has not shown who they are cannot keep others out: the one that has been here longest goes.
-// Where all are known, newcomers wait, in the kernel's backlog.
+// Strangers cannot keep others out: the oldest stranger's connection ends. Where every caller is
+// known, new connections wait in the kernel's backlog.
 Task<void> Listener::make_room() {
   bool cut = false;
   while (accepting && tasks >= service->limits.max_connections) {

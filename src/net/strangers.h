@@ -1,4 +1,4 @@
-// Who makes room when a listener is full: the connections on which nobody has shown who they are.
+// Which connections make room when a listener is full: those without a known caller, the strangers.
 // Owned by the listener and its connections together; one executor.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace firebreak::net {
 
-// The places of strangers, the one that has been here longest first.
+// The connections of strangers, the oldest first.
 class Strangers {
  public:
-  // Of one connection; the connection owns it. A new one is a stranger's.
+  // One connection's place in the list; the connection owns it. A new connection is a stranger's.
   class Place {
    public:
     explicit Place(std::shared_ptr<Strangers> all) : all_(std::move(all)) { enter(); }
@@ -41,7 +41,7 @@ class Strangers {
     bool listed_ = false;
   };
 
-  // Ends the connection that has been a stranger's longest. False: there is none.
+  // Ends the oldest connection of a stranger. False: there is none.
   bool cut_oldest() {
     if (places_.empty()) return false;
     Place* oldest = places_.front();
@@ -50,13 +50,13 @@ class Strangers {
     return true;
   }
 
-  bool room_wanted = false;  // somebody waits, and all are known
+  bool room_wanted = false;  // a connection waits, and there is no stranger
 
  private:
   std::list<Place*> places_;
 };
 
-// What the requests of one connection have shown about who asks. The connection owns it.
+// Whether the caller on one connection is known, by its requests so far. The connection owns it.
 class Standing {
  public:
   explicit Standing(std::shared_ptr<Strangers::Place> place) : place_(std::move(place)) {}
@@ -77,9 +77,9 @@ class Standing {
     Standing& standing_;
   };
 
-  // A request was refused because nobody knows its sender. True: the connection should end with the
-  // answer, because it is nobody's. One that was somebody's makes room from now on, unless a
-  // request of somebody known is open.
+  // A request was refused because its sender is unknown. True: the connection should end with the
+  // answer. A connection whose caller was known becomes a stranger's, unless a request of a known
+  // caller is still open on it.
   bool refuse() {
     if (!known_) return true;
     if (visits_ > 0) return false;

@@ -1,6 +1,6 @@
-// Objects in buckets on the local disk, per tenant: what the S3 façade keeps. An object that was
-// published survives a power cut whole; one that was not leaves nothing. Blocking: call it off the
-// event loop. Owned by the program; any thread.
+// Objects in buckets on the local disk, per tenant, for the S3 façade. A published object survives
+// a power cut whole; an unpublished one leaves nothing. Blocking: call it off the event loop. Owned
+// by the program; any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The server's log: one line per event, text for people or JSON for machines, to one descriptor. No
-// value, whoever chose it, ends a line, steers a terminal or makes JSON that cannot be read.
-// Values that are secret have a type without a way in here. Any thread.
+// value of a guest or tenant ends a line, steers a terminal or makes JSON that cannot be read. The
+// log cannot tell a secret from other text: callers log ids and hashes, never keys. Any thread.
 #pragma once
 
 #include <cstdint>

@@ -34,8 +34,8 @@ class ClientHelloReader {
 
   explicit ClientHelloReader(Which which = Which::first) : which_(which) {}
 
-  // The bytes stay the caller's, who holds them back until it is done. Nothing behind the hello is
-  // looked at.
+  // The caller keeps the bytes and holds them back until the reader is done. The reader does not
+  // look at anything behind the hello.
   State feed(std::string_view bytes);
   State state() const { return state_; }
   // done: as the client wrote it, letters, digits, '-', '_' and '.' only; 1 to 255.

@@ -26,6 +26,7 @@ sys.path.insert(0, str(FOLDER))
 import pages
 import pages_test
 import plots_test
+import references_test
 from server import Server
 
 PAGE_SECONDS = 240
@@ -154,7 +155,7 @@ def run_bash(directory, file, work, env):
 
 
 def test_ourselves():
-    suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromModule(module) for module in (pages_test, plots_test))
+    suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromModule(module) for module in (pages_test, plots_test, references_test))
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=0).run(suite)
     return [f"{test.id()}: {trace.splitlines()[-1]}" for test, trace in result.failures + result.errors]
 

@@ -182,7 +182,7 @@ LambdaApi::Answer LambdaApi::run_microvm(Input& in) {
 LambdaApi::Answer LambdaApi::get_microvm(Input& in) {
   FB_CO_TRY_ASSIGN(core::Microvm microvm,
                    co_await parts_.supervisor.get(in.tenant(), in.microvm()));
-  // Who asks now asks for RUNNING: waiting here is cheaper than being asked again and again.
+  // A client that asks now waits for RUNNING: waiting here is cheaper than many polls.
   if (microvm.state == MicrovmState::pending) {
     FB_CO_TRY_ASSIGN(microvm, co_await parts_.supervisor.wait_started(in.tenant(), in.microvm(),
                                                                       Deadline::in(kPendingWait)));

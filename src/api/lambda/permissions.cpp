@@ -50,8 +50,8 @@ AwsResult<> LambdaApi::allow_connectors(const Input& in, const std::vector<std::
   return {};
 }
 
-// Whoever runs code as a role, or has an object read for it, must be allowed to: otherwise a role
-// could give itself more than it has.
+// A caller with a role needs the right to pass the build role and to read the artifact. Otherwise a
+// role could give itself more than it has.
 AwsResult<> LambdaApi::allow_order(const Input& in, const ImageOrder& order) {
   if (!in.call.role) return {};
   FB_TRY(in.call.allow("iam:PassRole", in.text("buildRoleArn")));
@@ -81,8 +81,8 @@ AwsResult<std::string> LambdaApi::execution_role(const Input& in) const {
   return named->name;
 }
 
-// Programs name roles that were made by IAM, which is not served here: one that is not known limits
-// nothing, one that is decides what the build may read.
+// Programs name build roles that they made in IAM, which this server does not have. So a role that
+// the server does not know limits nothing; a role that it knows limits what the build may read.
 std::string LambdaApi::build_role(const Input& in) const {
   const auto named = core::parse_role_arn(in.text("buildRoleArn"));
   if (!named || named->tenant != in.tenant()) return {};
