@@ -14,20 +14,24 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "api/front.h"
 #include "api/guard.h"
 #include "api/native/native_api.h"
+#include "api/probes.h"
 #include "aws_services.h"
 #include "base/sys.h"
 #include "base/text.h"
 #include "control/check.h"
+#include "control/counting_outlet.h"
 #include "control/images.h"
 #include "control/key_ring.h"
+#include "control/limits_gate.h"
 #include "control/supervisor.h"
 #include "control/version_config.h"
 #include "egress/host_names.h"
 #include "egress/networks.h"
+#include "ingress/guest_entrance.h"
 #include "ingress/proxy.h"
-#include "ingress/supervisor_gate.h"
 #include "ingress/token_ring.h"
 #include "machine/host_probe.h"
 #include "machine/qemu/qemu_engine.h"
@@ -35,6 +39,7 @@
 #include "net/tls_identity.h"
 #include "server_addresses.h"
 #include "server_values.h"
+#include "session/guest.h"
 #include "store/sqlite/sqlite_store.h"
 
 namespace firebreak::cli {
@@ -142,6 +147,9 @@ class Server {
         .clock = clock_,
         .log = log_,
         .metrics = metrics_,
+        .gate = gate_,
+        .outlet = outlet_,
+        .traffic = control::Traffic(metrics_),
         .executor = io_.get_executor(),
         .options = options_of(config_),
         .fault = [this](std::string_view point) { reach(point); },
@@ -165,14 +173,12 @@ class Server {
     FB_TRY_ASSIGN(ingress::TokenKeys keys,
                   ingress::TokenKeys::load(config_.data_dir + "/endpoint.keys", clock_.now()));
     tokens_ = std::make_unique<ingress::TokenRing>(*supervisor_, std::move(keys), pool_);
-    gate_ = std::make_unique<ingress::SupervisorGate>(*supervisor_);
+    guests_ = std::make_unique<session::Guests>(*supervisor_);
+    entrance_ = std::make_unique<ingress::GuestEntrance>(supervisor_->registry(), *guests_);
     proxy_ = std::make_unique<ingress::Proxy>(
-        io_.get_executor(), *gate_, tokens_->checker(), metrics_,
+        io_.get_executor(), *entrance_, tokens_->checker(), metrics_,
         ingress::ProxyOptions{.domain = config_.endpoint_domain,
                               .limits_by_size = config_.endpoint_limits});
-    api_ =
-        std::make_unique<api::NativeApi>(*supervisor_, *keys_, *images_, *builds_, pool_, *tokens_,
-                                         endpoints_, [this](bool repair) { return check(repair); });
     objects_ = std::make_unique<object::ObjectStore>(
         config_.data_dir + "/objects",
         object::ObjectLimits{.tenant_bytes = config_.object_quota_mib << 20,
@@ -182,17 +188,24 @@ class Server {
     FB_TRY_ASSIGN(remote_objects_, remote_objects_of(config_, clock_));
     artifacts_ = std::make_unique<api::Artifacts>(
         *objects_, remote_objects_.get(), supervisor_->roles(), pool_, builds_->directory());
-    FB_TRY_ASSIGN(aws_, make_aws_api(config_, {.supervisor = *supervisor_,
-                                               .images = *images_,
-                                               .builds = *builds_,
-                                               .keys = *keys_,
-                                               .objects = *objects_,
-                                               .artifacts = *artifacts_,
-                                               .pool = pool_,
-                                               .tokens = *tokens_,
-                                               .endpoint = [this](const core::Microvm& microvm) {
-                                                 return endpoints_.of(microvm.endpoint);
-                                               }}));
+    FB_TRY_ASSIGN(auto aws,
+                  make_aws_api(config_, {.supervisor = *supervisor_,
+                                         .images = *images_,
+                                         .builds = *builds_,
+                                         .keys = *keys_,
+                                         .objects = *objects_,
+                                         .artifacts = *artifacts_,
+                                         .pool = pool_,
+                                         .tokens = *tokens_,
+                                         .endpoint = [this](const core::Microvm& microvm) {
+                                           return endpoints_.of(microvm.endpoint);
+                                         }}));
+    // AWS first: its requests are told by their signature, whatever their path.
+    FB_TRY(front_.add(std::move(aws)));
+    FB_TRY(front_.add(std::make_unique<api::NativeApi>(
+        *supervisor_, *guests_, *keys_, *images_, *builds_, pool_, *tokens_, endpoints_,
+        [this](bool repair) { return check(repair); })));
+    FB_TRY(front_.add(std::make_unique<api::Probes>(metrics_)));
     return {};
   }
 
@@ -220,6 +233,11 @@ class Server {
                                                 supervisor_->capacity(), *layers_, *cache_mounts_,
                                                 pool_, std::move(builds));
     return {};
+  }
+
+  const core::TenantLimits* limits_of(const core::TenantId& id) const {
+    const core::Tenant* tenant = keys_->tenant(id);
+    return tenant == nullptr ? nullptr : &tenant->limits;
   }
 
   // Any thread.
@@ -354,7 +372,7 @@ class Server {
     } else if (config_.tls) {
       FB_TRY_ASSIGN(tls, local_certificate(ca_file));
     }
-    auto handler = [this](net::HttpExchange& exchange) { return handle(exchange); };
+    auto handler = [this](net::HttpExchange& exchange) { return front_.handle(exchange); };
     FB_TRY_ASSIGN(listener_, net::HttpServer::serve(io_.get_executor(), std::move(addresses_.api),
                                                     tls, api::guarded(handler, log_)));
     const std::string url = (tls ? "https://" : "http://") + listener_->address();
@@ -365,26 +383,6 @@ class Server {
         sys::replace_file(config_.data_dir + "/server.json", json::serialize(about) + "\n", 0600));
     std::cout << "listening on " << url << " " << endpoint_url << std::endl;
     return {};
-  }
-
-  Task<void> handle(net::HttpExchange& exchange) {
-    const Deadline deadline = Deadline::in(std::chrono::seconds(30));
-    auto target = net::parse_target(exchange.request().target);
-    const std::string first = target && !target->segments.empty() ? target->segments[0] : "";
-    if (target && api::AwsApi::is_for(exchange.request(), *target)) {
-      co_await aws_->handle(exchange, *std::move(target));
-    } else if (first == "v1") {
-      co_await api_->handle(exchange, *std::move(target));
-    } else if (first == "healthz") {
-      (void)co_await exchange.reply(200, {{"content-type", "application/json"}},
-                                    "{\"status\":\"ok\"}\n", deadline);
-    } else if (first == "metrics") {
-      (void)co_await exchange.reply(200, {{"content-type", "text/plain; version=0.0.4"}},
-                                    metrics_.text(), deadline);
-    } else {
-      co_await api::reply_error(
-          exchange, {Code::not_found, "there is nothing here; the API is under /v1", {}});
-    }
   }
 
   // Made when it is missing, and again when this host cannot load it any more (another QEMU), or
@@ -445,6 +443,9 @@ class Server {
   asio::thread_pool pool_{4};
   std::unique_ptr<store::Database> db_;
   std::unique_ptr<control::KeyRing> keys_;
+  control::LimitsGate gate_{[this](const core::TenantId& id) { return limits_of(id); }, clock_,
+                            metrics_};
+  control::CountingOutlet outlet_{metrics_};
   std::unique_ptr<egress::HostNames> names_;
   std::unique_ptr<egress::Networks> networks_;
   std::unique_ptr<machine::QemuEngine> engine_;
@@ -456,14 +457,14 @@ class Server {
   std::unique_ptr<image::CacheMounts> cache_mounts_;
   std::unique_ptr<control::Builds> builds_;
   std::unique_ptr<ingress::TokenRing> tokens_;
-  std::unique_ptr<ingress::SupervisorGate> gate_;
+  std::unique_ptr<session::Guests> guests_;
+  std::unique_ptr<ingress::GuestEntrance> entrance_;
   std::unique_ptr<ingress::Proxy> proxy_;
   ingress::EndpointAddress endpoints_;
-  std::unique_ptr<api::NativeApi> api_;
   std::unique_ptr<object::ObjectStore> objects_;
   std::unique_ptr<object::RemoteObjects> remote_objects_;
   std::unique_ptr<api::Artifacts> artifacts_;
-  std::unique_ptr<api::AwsApi> aws_;
+  api::Front front_;
   std::unique_ptr<net::HttpServer> listener_;
   std::unique_ptr<net::HttpServer> endpoint_listener_;
 };

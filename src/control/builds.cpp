@@ -156,6 +156,7 @@ PlanOrder Builds::plan_order(const core::TenantId& tenant, const BuildRequest& r
 net::Task<Result<NewVersion>> Builds::order(core::Tenant tenant, BuildRequest request,
                                             Ticket ticket) {
   if (closing_) co_return fail(Code::unavailable, "the server is stopping");
+  FB_CO_TRY(co_await services_.gate.ask({.tenant = tenant.id, .act = Act::build}));
   auto active = std::make_shared<Active>();
   active->ticket = std::move(ticket);
   active->egress = !request.build_egress.empty() ? request.build_egress
@@ -195,6 +196,11 @@ net::Task<Result<NewVersion>> Builds::order(core::Tenant tenant, BuildRequest re
   active_[active->made.build.id] = active;
   net::asio::co_spawn(services_.executor, run(active), net::asio::detached);
   co_return active->made;
+}
+
+net::Task<Result<NewVersion>> Builds::order_now(core::Tenant tenant, BuildRequest request) {
+  FB_CO_TRY_ASSIGN(Ticket ticket, admit(tenant.id));
+  co_return co_await order(std::move(tenant), std::move(request), std::move(ticket));
 }
 
 net::Task<Result<std::optional<NewVersion>>> Builds::same_version(const core::TenantId& tenant,
@@ -340,11 +346,18 @@ net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline
                           .mtime_ns = now.count(),
                           .name = "build-" + active->made.build.id.str(),
                           .machine = machine_spec(active),
-                          .log = [this, active](std::string_view text) {
-                            this->log().append(active->made.build.id, text);
-                          }});
+                          .log = output_of(active)});
   FB_CO_TRY_ASSIGN(const image::BuiltDisk built, co_await builder.run(deadline));
   co_return co_await take_snapshot(active, built, deadline);
+}
+
+// What its machines print, on its way into the log.
+std::function<void(std::string_view)> Builds::output_of(const ActivePtr& active) {
+  const std::shared_ptr<Flow> flow =
+      services_.outlet.open({.tenant = active->tenant.id, .microvm = {}, .origin = Origin::build});
+  return [this, active, flow](std::string_view text) {
+    log().append(active->made.build.id, flow->pass(std::string(text)));
+  };
 }
 
 net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
@@ -374,9 +387,7 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
       .python_context = request.python_context,
       .preload = request.preload,
       .machine = machine_spec(active),
-      .log = [this, active](std::string_view text) {
-        this->log().append(active->made.build.id, text);
-      }};
+      .log = output_of(active)};
   FB_CO_TRY(co_await image::make_snapshot(services_.engine, std::move(spec), deadline));
   FB_CO_TRY(co_await validate(active, name, machine_id, deadline));
   co_return name;

@@ -92,6 +92,8 @@ class Builds {
   // Code::invalid with the place in the Dockerfile; Code::conflict while a build of that image goes
   // on. `unchanged`: nothing goes on, because the newest version was made from the same.
   net::Task<Result<NewVersion>> order(core::Tenant tenant, BuildRequest request, Ticket ticket);
+  // The same for whoever has nothing to upload.
+  net::Task<Result<NewVersion>> order_now(core::Tenant tenant, BuildRequest request);
   // Until it has ended, however.
   net::Task<Result<core::Build>> wait(core::Build build, Deadline deadline);
   // Code::conflict if it is not under way.
@@ -133,6 +135,7 @@ class Builds {
   net::Task<Result<>> wait_for_room(ActivePtr active, Deadline deadline);
   // The name of the snapshot.
   net::Task<Result<std::string>> build(ActivePtr active, Deadline deadline);
+  std::function<void(std::string_view)> output_of(const ActivePtr& active);
   net::Task<Result<std::string>> take_snapshot(ActivePtr active, const image::BuiltDisk& built,
                                                Deadline deadline);
   // One of an earlier build, held.

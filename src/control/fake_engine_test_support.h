@@ -16,6 +16,8 @@
 #include <gtest/gtest.h>
 
 #include "base/sys.h"
+#include "control/counting_outlet.h"
+#include "control/limits_gate.h"
 #include "control/services.h"
 #include "store/sqlite/sqlite_store.h"
 
@@ -154,6 +156,9 @@ class FakeWorld : public testing::Test {
                                .clock = clock_,
                                .log = log_,
                                .metrics = metrics_,
+                               .gate = gate_,
+                               .outlet = outlet_,
+                               .traffic = Traffic(metrics_),
                                .executor = io_.get_executor(),
                                .options = {},
                                .fault = {},
@@ -170,6 +175,9 @@ class FakeWorld : public testing::Test {
   image::Catalogue catalogue_{engine_, io_.get_executor(), dir_, clock_};
   obs::Log log_{2, obs::LogFormat::text, obs::Level::error};
   obs::Metrics metrics_;
+  core::TenantLimits limits_;
+  LimitsGate gate_{[this](const core::TenantId&) { return &limits_; }, clock_, metrics_};
+  CountingOutlet outlet_{metrics_};
   std::optional<store::Database> db_;
   std::optional<Services> services_;
 };

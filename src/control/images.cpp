@@ -290,7 +290,12 @@ net::Task<Result<>> Images::finish(NewVersion& made, Result<std::string> snapsho
   const core::Time now = services_.clock.now();
   version.state = snapshot ? VersionState::successful : VersionState::failed;
   version.active = snapshot.has_value();
-  version.state_reason = snapshot ? "" : snapshot.error().message;
+  // A hook's answer, or what an instruction printed last, may be part of it.
+  version.state_reason =
+      snapshot ? ""
+               : services_.outlet.pass_whole(
+                     {.tenant = made.image.tenant, .microvm = {}, .origin = Origin::reason},
+                     snapshot.error().message);
   version.snapshot = snapshot.value_or("");
   version.updated = made.image.updated = now;
   if (made.first)

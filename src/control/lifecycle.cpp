@@ -104,12 +104,18 @@ net::Task<void> Lifecycle::watch_application(LivePtr vm,
   auto output = co_await machine->agent().exec_output("app", vm->app_offset,
                                                       Deadline::in(std::chrono::seconds(30)));
   if (!output) co_return;
+  const Passage passage{vm->record.tenant, vm->record.id, Origin::log};
+  const auto out = services_.outlet.open(passage);
+  const auto err = services_.outlet.open(passage);
   for (;;) {
     auto frame = co_await (*output)->next(deadline);
     if (!frame || !*frame) co_return;  // suspended or ended
     if ((*frame)->type != wire::FrameType::exit) {
       vm->app_offset = (*output)->offset();
-      (void)services_.app_log.append(vm->record.id, (*frame)->type, (*frame)->payload);
+      std::string& bytes = (*frame)->payload;
+      if ((*frame)->type == wire::FrameType::out) bytes = out->pass(std::move(bytes));
+      if ((*frame)->type == wire::FrameType::err) bytes = err->pass(std::move(bytes));
+      (void)services_.app_log.append(vm->record.id, (*frame)->type, bytes);
       continue;
     }
     vm->app_ended = true;
@@ -167,12 +173,18 @@ net::Task<Result<>> Lifecycle::bring_up(LivePtr vm, std::shared_ptr<machine::Mac
   co_return co_await restore(vm, deadline);
 }
 
+// What a guest said about a failure, on its way into records, events and answers.
+std::string Lifecycle::said(const LiveMicrovm& vm, std::string reason) {
+  return services_.outlet.pass_whole({vm.record.tenant, vm.record.id, Origin::reason},
+                                     std::move(reason));
+}
+
 // The hook, then RUNNING: nobody is told before the application said yes.
 net::Task<Result<>> Lifecycle::say_running(LivePtr vm, Hook hook, std::string body) {
   services_.reach("hook");
   auto failure =
       co_await image::call_hook(vm->machine->agent(), vm->version.hooks, hook, std::move(body));
-  if (failure) co_return fail(Code::guest, failure->reason);
+  if (failure) co_return fail(Code::guest, said(*vm, failure->reason));
   services_.reach("hooked");
   if (vm->end_asked) co_return fail(Code::conflict, "Terminated while starting.");
   const core::Time now = services_.clock.now();
@@ -262,7 +274,7 @@ net::Task<Result<>> Lifecycle::suspend(LivePtr vm, std::string reason, Deadline 
   auto failure =
       co_await image::call_hook(vm->machine->agent(), vm->version.hooks, Hook::suspend, {});
   if (failure) {
-    const std::string why = failure->reason;
+    const std::string why = said(*vm, failure->reason);
     co_await end(vm, why, false);
     co_return fail(Code::guest, why);
   }

@@ -71,6 +71,7 @@ class Lifecycle {
   net::Task<void> watch_application(LivePtr vm, std::shared_ptr<machine::Machine> machine);
   net::Task<Result<>> bring_up(LivePtr vm, std::shared_ptr<machine::Machine> parked);
   net::Task<Result<>> restore(LivePtr vm, Deadline deadline);
+  std::string said(const LiveMicrovm& vm, std::string reason);
   net::Task<Result<>> say_running(LivePtr vm, core::Hook hook, std::string body);
   net::Task<Result<>> remove_machine(LivePtr vm);
   net::Task<void> stop_application(LiveMicrovm& vm);

@@ -8,6 +8,8 @@
 #include <string_view>
 
 #include "control/app_log.h"
+#include "control/gate.h"
+#include "control/outlet.h"
 #include "core/admission.h"
 #include "core/clock.h"
 #include "core/demand.h"
@@ -39,6 +41,17 @@ struct ControlOptions {
   core::Seconds credential_life{55 * 60};  // of a guest's credentials; replaced after half of it
 };
 
+// Bytes to and from guests, for users.
+struct Traffic {
+  explicit Traffic(obs::Metrics& metrics)
+      : in(metrics.counter("firebreak_bytes_total", obs::label("direction", "in"))),
+        out(metrics.counter("firebreak_bytes_total", obs::label("direction", "out"))) {
+    metrics.describe("firebreak_bytes_total", "counter", "Bytes to and from guests for users.");
+  }
+  obs::Counter in;
+  obs::Counter out;
+};
+
 struct Services {
   machine::Engine& engine;
   store::Database& db;
@@ -46,6 +59,9 @@ struct Services {
   const core::Clock& clock;
   obs::Log& log;
   obs::Metrics& metrics;
+  Gate& gate;      // asked before every act that costs or reaches
+  Outlet& outlet;  // passed by every byte that comes from a guest
+  Traffic traffic;
   net::asio::any_io_executor executor;
   ControlOptions options;
   // Named steps; a test that runs a whole server ends it at one of them.

@@ -35,12 +35,8 @@ void Lease::count(std::uint64_t in, std::uint64_t out) const {
   vm_->bytes_in += in;
   vm_->bytes_out += out;
   vm_->activity.saw_traffic(services_->clock.now());
-  if (in > 0)
-    services_->metrics.add("firebreak_bytes_total", obs::label("direction", "in"),
-                           static_cast<double>(in));
-  if (out > 0)
-    services_->metrics.add("firebreak_bytes_total", obs::label("direction", "out"),
-                           static_cast<double>(out));
+  if (in > 0) services_->traffic.in.add(static_cast<double>(in));
+  if (out > 0) services_->traffic.out.add(static_cast<double>(out));
 }
 
 // ------------------------------------------------------------------------------------- start, stop
@@ -62,7 +58,6 @@ Supervisor::Supervisor(Services& services)
              "MicroVMs that stand still because the host's disk is full.");
   m.describe("firebreak_pool_size", "gauge", "Parked clones.");
   m.describe("firebreak_errors_total", "counter", "Failed operations by code.");
-  m.describe("firebreak_bytes_total", "counter", "Bytes to and from guests for users.");
   m.describe("firebreak_reclaimed_total", "counter", "What was given up for memory, by kind.");
 }
 
@@ -173,17 +168,8 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   if (request.payload.size() > core::kMaxRunPayload) {
     co_return fail(Code::invalid, "the payload may have at most 4096 bytes");
   }
+  FB_CO_TRY(co_await services_.gate.ask({.tenant = tenant.id, .act = Act::launch}));
   const core::Time now = services_.clock.now();
-  auto [rate, added] = launch_rates_.try_emplace(tenant.id, tenant.limits.launches_per_second);
-  rate->second.set_rate(tenant.limits.launches_per_second);
-  if (auto next = rate->second.take(now)) {
-    const core::LimitRefusal refusal{"launches_per_second", tenant.limits.launches_per_second,
-                                     tenant.limits.launches_per_second, next};
-    co_return std::unexpected(Error{.code = Code::exhausted,
-                                    .message = refusal.message(),
-                                    .detail = {},
-                                    .resets_at_ms = core::to_unix_ms(*next)});
-  }
   FB_CO_TRY_ASSIGN(Chosen chosen, co_await choose(tenant.id, request, deadline));
   FB_CO_TRY_ASSIGN(std::string egress, co_await lifecycle_.egress().choose(
                                            tenant, std::move(request.egress), chosen.version));
@@ -296,6 +282,8 @@ net::Task<Result<>> Supervisor::wake(LivePtr vm, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto waking_turn, co_await vm->waking_turn.lock(deadline));
   if (vm->record.state != MicrovmState::suspended)
     co_return co_await lifecycle_.resume(vm, deadline);
+  FB_CO_TRY(co_await services_.gate.ask(
+      {.tenant = vm->record.tenant, .act = Act::wake, .microvm = vm->record.id}));
   FB_CO_TRY_ASSIGN(Room room, co_await capacity_.admit(vm->record.tenant, vm->size, deadline));
   vm->waking = true;
   room.release();
@@ -318,6 +306,8 @@ net::Task<Result<std::vector<core::Microvm>>> Supervisor::fork(const core::Tenan
                                                                Deadline deadline) {
   if (count == 0 || count > 64) co_return fail(Code::invalid, "fork makes 1 to 64 copies");
   FB_CO_TRY_ASSIGN(LivePtr parent, co_await find(tenant.id, id));
+  FB_CO_TRY(co_await services_.gate.ask(
+      {.tenant = tenant.id, .act = Act::fork, .microvm = id, .count = count}));
   std::vector<LivePtr> children;
   std::vector<std::string> ids;
   Result<> made;

@@ -159,7 +159,6 @@ class Supervisor {
   Lifecycle lifecycle_;
   WarmPool pool_;
   Capacity capacity_;
-  std::map<core::TenantId, core::TokenBucket> launch_rates_;
   std::map<core::TenantId, core::Time> accounted_;
   bool stopping_ = false;
   int background_ = 0;  // tasks that run by themselves

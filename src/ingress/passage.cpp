@@ -36,7 +36,7 @@ std::size_t head_size(const wire::Headers& headers) {
 }  // namespace
 
 bool Passage::count(std::size_t in, std::size_t out) {
-  visit_.count(in, out);
+  guest_.relayed(in, out);
   return limits_.bytes_per_second != 0;
 }
 

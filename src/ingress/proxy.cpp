@@ -58,7 +58,7 @@ struct Way {
   net::HttpExchange& client;
   const Route& route;
   std::string_view endpoint;
-  Visit& visit;
+  const session::Guest& guest;
   Backend& backend;
   const EndpointLimits& limits;
   std::uint16_t port;
@@ -69,9 +69,9 @@ net::Task<Result<>> pass_http1(Way way) {
   const bool repeatable = !way.request.has_body &&
                           std::ranges::find(kRepeatable, way.request.method) != kRepeatable.end();
   for (bool fresh = false;; fresh = true) {
-    FB_CO_TRY_ASSIGN(Taken taken, co_await way.backend.take(way.visit.agent(), way.port, fresh,
+    FB_CO_TRY_ASSIGN(Taken taken, co_await way.backend.take(way.guest, way.port, fresh,
                                                             Deadline::in(kConnectTime)));
-    Passage passage(way.client, way.route, way.endpoint, way.visit, way.backend, way.limits);
+    Passage passage(way.client, way.route, way.endpoint, way.guest, way.backend, way.limits);
     auto done = co_await taken.connection().begin(way.request, Deadline::in(kConnectTime));
     if (done) done = co_await passage.run(taken.connection(), way.request.has_body);
     // The application may have closed the connection just when it was used again.
@@ -84,10 +84,10 @@ net::Task<Result<>> pass_http1(Way way) {
 }
 
 net::Task<Result<>> pass_http2(Way way) {
-  FB_CO_TRY_ASSIGN(const auto connection, co_await way.backend.http2(way.visit.agent(), way.port,
-                                                                     Deadline::in(kConnectTime)));
+  FB_CO_TRY_ASSIGN(const auto connection,
+                   co_await way.backend.http2(way.guest, way.port, Deadline::in(kConnectTime)));
   FB_CO_TRY_ASSIGN(const auto server, connection->open(way.request));
-  Passage passage(way.client, way.route, way.endpoint, way.visit, way.backend, way.limits);
+  Passage passage(way.client, way.route, way.endpoint, way.guest, way.backend, way.limits);
   auto done = co_await passage.run(*server, way.request.has_body);
   if (!done && is_grpc(way.client)) {
     // A reset stream would be the client's INTERNAL. One that is gone already hears nothing.
@@ -135,9 +135,9 @@ class Proxy::Seat {
   core::TenantId tenant_;
 };
 
-Proxy::Proxy(const net::asio::any_io_executor& executor, Gate& gate, TokenChecker& tokens,
+Proxy::Proxy(const net::asio::any_io_executor& executor, Entrance& entrance, TokenChecker& tokens,
              obs::Metrics& metrics, ProxyOptions options)
-    : gate_(gate),
+    : entrance_(entrance),
       tokens_(tokens),
       metrics_(metrics),
       options_(std::move(options)),
@@ -177,7 +177,7 @@ std::expected<Proxy::Admitted, Proxy::Refusal> Proxy::admit(const net::HttpReque
     return route.error().code == Code::denied ? refused(403, kNoAuth) : refused(400, kBadRequest);
   const TokenClaims* claims = route->token.empty() ? nullptr : tokens_.check(route->token);
   if (claims == nullptr) return refused(403, kNoAuth);
-  auto place = gate_.find(claims->microvm);
+  auto place = entrance_.find(claims->microvm);
   // A token ends with its microVM.
   if (!place || (route->style != Style::token && route->endpoint != place->endpoint.str()))
     return refused(403, kNoAuth);
@@ -225,15 +225,15 @@ net::Task<Proxy::Refused> Proxy::serve(net::HttpExchange& exchange, const std::s
   auto request = to_application(exchange.request(), admitted->route, id);
   if (!request) co_return Refusal{400, kBadRequest};
   // Held while the microVM starts or comes back; many who wait cause one resume.
-  const auto visit = co_await gate_.enter(admitted->microvm, Deadline::in(kWakeTime));
-  if (!visit) co_return Refusal{502, {}};
+  const auto guest = co_await entrance_.enter(admitted->microvm, Deadline::in(kWakeTime));
+  if (!guest) co_return Refusal{502, {}};
   if (admitted->kind == core::TokenKind::shell)
-    co_return co_await serve_terminal(exchange, *admitted, **visit);
+    co_return co_await serve_terminal(exchange, *admitted, *guest);
 
   std::size_t size = request->target.size();
   for (const auto& [name, value] : request->headers) size += name.size() + value.size() + 4;
-  (*visit)->count(size, 0);
-  Way way{exchange, admitted->route, admitted->endpoint.str(), **visit,
+  guest->relayed(size, 0);
+  Way way{exchange, admitted->route, admitted->endpoint.str(), *guest,
           *backend, limits,          admitted->port,           *request};
   const bool http2 = admitted->route.force_h2 && !admitted->route.websocket;
   auto done = co_await (http2 ? pass_http2(way) : pass_http1(way));
@@ -242,9 +242,10 @@ net::Task<Proxy::Refused> Proxy::serve(net::HttpExchange& exchange, const std::s
 }
 
 net::Task<Proxy::Refused> Proxy::serve_terminal(net::HttpExchange& exchange,
-                                                const Admitted& admitted, Visit& visit) {
+                                                const Admitted& admitted,
+                                                const session::Guest& guest) {
   if (!admitted.route.websocket) co_return Refusal{502, {}};
-  auto served = co_await serve_shell(exchange, admitted.route, visit);
+  auto served = co_await serve_shell(exchange, admitted.route, guest);
   if (!served && !exchange.started()) co_return Refusal{502, {}};
   co_return std::nullopt;
 }

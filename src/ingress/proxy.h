@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ingress/backends.h"
+#include "ingress/entrance.h"
 #include "ingress/passage.h"
 #include "ingress/token_checker.h"
 #include "net/http_server.h"
@@ -25,7 +26,7 @@ struct ProxyOptions {
 
 class Proxy {
  public:
-  Proxy(const net::asio::any_io_executor& executor, Gate& gate, TokenChecker& tokens,
+  Proxy(const net::asio::any_io_executor& executor, Entrance& entrance, TokenChecker& tokens,
         obs::Metrics& metrics, ProxyOptions options);
   ~Proxy();
   Proxy(const Proxy&) = delete;
@@ -58,12 +59,12 @@ class Proxy {
   bool seat(net::HttpExchange& exchange, const core::TenantId& tenant);
   net::Task<Refused> serve(net::HttpExchange& exchange, const std::string& id);
   net::Task<Refused> serve_terminal(net::HttpExchange& exchange, const Admitted& admitted,
-                                    Visit& visit);
+                                    const session::Guest& guest);
   net::Task<void> refuse(net::HttpExchange& exchange, const Refusal& refusal,
                          const std::string& id);
   std::string next_request_id();
 
-  Gate& gate_;
+  Entrance& entrance_;
   TokenChecker& tokens_;
   obs::Metrics& metrics_;
   const ProxyOptions options_;

@@ -55,9 +55,9 @@ AwsResult<> LambdaApi::allow_connectors(const Input& in, const std::vector<std::
 AwsResult<> LambdaApi::allow_order(const Input& in, const ImageOrder& order) {
   if (!in.call.role) return {};
   FB_TRY(in.call.allow("iam:PassRole", in.text("buildRoleArn")));
-  FB_TRY(in.call.allow("s3:GetObject", "arn:aws:s3:::" + order.bucket + "/" + order.key));
-  if (order.egress.empty()) return {};
-  return allow_connectors(in, {order.egress});
+  FB_TRY(in.call.allow("s3:GetObject", "arn:aws:s3:::" + order.code.bucket + "/" + order.code.key));
+  if (order.build.egress.empty()) return {};
+  return allow_connectors(in, {order.build.egress});
 }
 
 AwsResult<> LambdaApi::allow_run(const Input& in, std::vector<std::string> ingress,

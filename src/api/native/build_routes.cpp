@@ -258,10 +258,11 @@ void NativeApi::add_build_routes() {
   store::Database& db = supervisor_.services().db;
   router_.add({"GET", "/v1/bases",
                "The bases that FROM can name on every server, their versions and other names",
-               false, [this](Call& call) { return list_bases(builds_, call); }});
+               false, Carries::guest_bytes,
+               [this](Call& call) { return list_bases(builds_, call); }});
   router_.add(
       {"GET", "/v1/build-cache", "What builds keep for your next ones, in bytes", false,
-       [this](Call& call) -> net::Task<Result<>> {
+       Carries::guest_bytes, [this](Call& call) -> net::Task<Result<>> {
          FB_CO_TRY_ASSIGN(const control::CacheUse use, co_await builds_.cache_use(call.tenant()));
          co_return co_await call.reply_json(200, json::object{{"layers", use.layers},
                                                               {"layerBytes", use.layer_bytes},
@@ -272,13 +273,14 @@ void NativeApi::add_build_routes() {
                "?arg=NAME=VALUE, ?env=NAME=VALUE, ?memoryMib, ?noCache=1, ?ready=PATH:PORT, "
                "?hooks=JSON, ?egress, ?buildEgress, ?pythonContext=1, ?preload=LANGUAGE=MODULES, "
                "?pruneVersions=1; secrets as headers x-build-secret: ID=BASE64",
-               false, [this](Call& call) { return build(builds_, pool_, call); }});
+               false, Carries::guest_bytes,
+               [this](Call& call) { return build(builds_, pool_, call); }});
   router_.add({"POST", "/v1/images/{image}/prune",
                "Remove all versions but the newest that can run and those whose microVMs live",
-               false, [this](Call& call) { return prune(images_, call); }});
+               false, Carries::guest_bytes, [this](Call& call) { return prune(images_, call); }});
   router_.add({"GET", "/v1/images/{image}/versions/{version}",
                "One version, or latest: how it was made, what it runs, what it occupies", false,
-               [this, &db](Call& call) -> net::Task<Result<>> {
+               Carries::guest_bytes, [this, &db](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const Found found, co_await find(images_, db, call));
                  co_return co_await call.reply_json(
                      200, to_json(found, images_.occupied(found.version)));
@@ -286,9 +288,10 @@ void NativeApi::add_build_routes() {
   router_.add({"GET", "/v1/images/{image}/versions/{version}/log",
                "What its build printed, as text, or as server-sent events if those are accepted: "
                "?follow=1 until the build has ended",
-               false, [this, &db](Call& call) { return log(images_, builds_, db, call); }});
+               false, Carries::guest_bytes,
+               [this, &db](Call& call) { return log(images_, builds_, db, call); }});
   router_.add({"POST", "/v1/images/{image}/versions/{version}/cancel", "End its build", false,
-               [this, &db](Call& call) -> net::Task<Result<>> {
+               Carries::guest_bytes, [this, &db](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const Found found, co_await find(images_, db, call));
                  if (found.image.tenant != call.tenant())
                    co_return fail(Code::denied, "this image is the system's");
@@ -296,7 +299,7 @@ void NativeApi::add_build_routes() {
                  co_return co_await call.reply_json(200, json::object{});
                }});
   router_.add({"DELETE", "/v1/images/{image}/versions/{version}",
-               "Remove one version; the last one goes with its image", false,
+               "Remove one version; the last one goes with its image", false, Carries::guest_bytes,
                [this, &db](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const Found found, co_await find(images_, db, call));
                  if (found.image.tenant != call.tenant())

@@ -111,11 +111,11 @@ void NativeApi::add_history_routes() {
   router_.add(
       {"GET", "/v1/events",
        "State changes as server-sent events: ?after, ?microvm; ?follow=0 ends with the last", false,
-       [this](Call& call) { return events(supervisor_, call); }});
+       Carries::guest_bytes, [this](Call& call) { return events(supervisor_, call); }});
   router_.add({"GET", "/v1/usage", "What was used, in all and per microVM: ?since (Unix ms)", false,
-               [this](Call& call) { return usage(supervisor_, call); }});
+               Carries::guest_bytes, [this](Call& call) { return usage(supervisor_, call); }});
   router_.add({"POST", "/v1/check", "Compare the host with the store: ?repair=1 puts it right",
-               true, [this](Call& call) -> net::Task<Result<>> {
+               true, Carries::guest_bytes, [this](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const control::CheckReport report,
                                   co_await check_(call.flag("repair")));
                  co_return co_await call.reply_json(200, control::to_json(report));

@@ -127,15 +127,16 @@ net::Task<Result<>> list(control::Supervisor& supervisor, control::Images& image
 
 void NativeApi::add_image_routes() {
   router_.add({"GET", "/v1/images", "List images: your own and the system's; ?name contains", false,
+               Carries::guest_bytes,
                [this](Call& call) { return list(supervisor_, images_, call); }});
   router_.add(
       {"POST", "/v1/images",
        "Make an image from the base: {name, memoryMib, app, hooks, env}; answers when built", false,
-       [this](Call& call) { return build(images_, call); }});
+       Carries::guest_bytes, [this](Call& call) { return build(images_, call); }});
   router_.add({"GET", "/v1/images/{image}", "One image with its versions", false,
-               [this](Call& call) { return show(images_, call); }});
+               Carries::guest_bytes, [this](Call& call) { return show(images_, call); }});
   router_.add({"DELETE", "/v1/images/{image}", "Remove an image and its snapshots", false,
-               [this](Call& call) -> net::Task<Result<>> {
+               Carries::guest_bytes, [this](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY(
                      co_await images_.remove(call.tenant(), call.param("image"), call.deadline));
                  co_return co_await call.reply_json(200, json::object{});
