@@ -196,7 +196,7 @@ Task<Result<>> fork_many(Scene& scene) {
 
 Task<Result<>> changed_much(Scene& scene) {
   FB_CO_TRY(co_await running(scene));
-  FB_CO_TRY(co_await shell(*scene.machine, "head -c 50M /dev/urandom > /dev/shm/much"));
+  FB_CO_TRY(co_await shell(*scene.machine, "head -c 50M /dev/zero | tr '\\0' x > /dev/shm/much"));
   co_return Result<>();
 }
 

@@ -42,7 +42,7 @@ TEST_P(Sizes, WholeLife) {
       co_await expect_size(*machine, size);
       // Enough to lie in many places of memory; each page must find its own again.
       CO_OK(co_await shell(
-          *machine, "head -c 32M /dev/urandom > /dev/shm/m; sha256sum < /dev/shm/m > /root/sum"));
+          *machine, "head -c 8M /dev/urandom > /dev/shm/m; sha256sum < /dev/shm/m > /root/sum"));
       CO_VALUE(machine, co_await suspend_and_resume(std::move(machine), 0ms));
       CO_OK(co_await machine->wake(machine::fresh_identity(machine->id(), 2), in_seconds(60)));
       co_await expect_size(*machine, size);
