@@ -10,6 +10,7 @@
 #include "base/sys.h"
 #include "machine/qemu/snapshot.h"
 #include "support/environment.h"
+#include "support/prepared.h"
 
 namespace firebreak::testing_support {
 namespace {
@@ -116,7 +117,22 @@ Task<Result<std::shared_ptr<Snapshot>>> World::snapshot(std::string name, machin
 }
 
 Task<Result<std::shared_ptr<Snapshot>>> World::default_snapshot() {
-  return snapshot("default", {.vcpus = 1, .memory_mib = 256}, {}, nullptr);
+  const std::string name = "default";
+  if (auto known = snapshots_.find(name); known != snapshots_.end()) co_return known->second;
+  const Prepared prepared("snapshot");
+  const std::string directory = data_dir_ + "/snapshots/" + name;
+  FB_CO_TRY(sys::mkdirs(data_dir_ + "/snapshots", 0700));
+  if (prepared.copy_to(directory)) {
+    if (auto loaded = co_await engine_->load(directory, in_seconds(120))) {
+      snapshots_[name] = *loaded;
+      co_return *loaded;
+    }
+  }
+  FB_CO_TRY(sys::remove_tree(directory));  // of another engine, or half of it
+  FB_CO_TRY_ASSIGN(auto made,
+                   co_await snapshot(name, {.vcpus = 1, .memory_mib = 256}, {}, nullptr));
+  (void)prepared.keep(directory);  // the next program makes it again
+  co_return made;
 }
 
 Task<Result<std::unique_ptr<Machine>>> World::launch(std::shared_ptr<Snapshot> snapshot) {
