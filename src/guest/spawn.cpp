@@ -96,6 +96,11 @@ fb_clone3:
 
 [[clang::no_sanitize("address", "thread", "undefined")]] int execute(Child& child) {
   child.stage = Stage::exec;
+  // Whoever started the agent may ignore signals, as a shell does for SIGINT of background jobs. A
+  // program that inherits that cannot be interrupted.
+  struct sigaction standard{};
+  standard.sa_handler = SIG_DFL;
+  for (int number = 1; number < SIGRTMAX; ++number) ::sigaction(number, &standard, nullptr);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

@@ -2,6 +2,7 @@
 // code only.
 #pragma once
 
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -26,6 +27,8 @@ class AgentFixture : public testing::Test {
     if (pid_ == 0) {
       ::fcntl(ctl->second.get(), F_SETFD, 0);
       ::fcntl(data->second.get(), F_SETFD, 0);
+      // As a background job of a shell: what the agent starts can be interrupted all the same.
+      ::signal(SIGINT, SIG_IGN);
       ::execl(FIREBREAK_AGENT, FIREBREAK_AGENT, "--serve-fds", ctl_number.c_str(),
               data_number.c_str(), "--no-boot", nullptr);
       ::_exit(126);
