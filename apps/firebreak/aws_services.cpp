@@ -9,8 +9,6 @@
 namespace firebreak::cli {
 namespace {
 
-using net::Task;
-
 Result<std::map<std::string, std::uint32_t>> parse_rates(const std::string& text) {
   std::map<std::string, std::uint32_t> rates;
   for (std::string_view part : split(text, ',')) {
@@ -28,54 +26,6 @@ Result<std::map<std::string, std::uint32_t>> parse_rates(const std::string& text
   return rates;
 }
 
-// What a program finds in its environment beside its own, as on AWS.
-std::map<std::string, std::string> platform_env(const api::lambda::Place& place,
-                                                const std::string& image, std::uint64_t version) {
-  return {{"AWS_REGION", place.region},
-          {"AWS_LAMBDA_MICROVM_IMAGE_NAME", image},
-          {"AWS_LAMBDA_MICROVM_IMAGE_ARN", api::lambda::image_arn(place, place.account, image)},
-          {"AWS_LAMBDA_MICROVM_IMAGE_VERSION", core::version_text(version)}};
-}
-
-Task<Result<api::OrderedImage>> order_image(AwsParts parts, core::Tenant tenant,
-                                            api::ImageOrder order) {
-  FB_CO_TRY_ASSIGN(control::Builds::Ticket ticket, parts.builds.admit(tenant.id));
-  control::BuildRequest request;
-  request.name = order.name;
-  request.memory_mib = order.memory_mib;
-  request.hooks = order.hooks;
-  request.env = order.env;
-  request.platform_env = [place = api::lambda::Place{order.region, tenant.id.str()},
-                          image = order.name](std::uint64_t version) {
-    return platform_env(place, image, version);
-  };
-  request.tags = order.tags;
-  request.all_capabilities = order.all_capabilities;
-  request.egress = order.egress;
-  request.build_egress = order.egress;
-  request.lambda = order.config;
-  request.fetch = [&artifacts = parts.artifacts, id = tenant.id, order](Deadline deadline) {
-    return artifacts.fetch(id, order, deadline);
-  };
-  FB_CO_TRY_ASSIGN(
-      control::NewVersion made,
-      co_await parts.builds.order(std::move(tenant), std::move(request), std::move(ticket)));
-  co_return api::OrderedImage{std::move(made.image), std::move(made.version)};
-}
-
-Task<Result<std::string>> issue(ingress::EndpointTokens& tokens, core::Microvm microvm,
-                                api::TokenGrant grant) {
-  ingress::TokenRequest request{
-      .kind = grant.shell ? core::TokenKind::shell : core::TokenKind::endpoint,
-      .ports = {},
-      .life = grant.life};
-  for (const api::TokenGrant::Range& range : grant.ports)
-    request.ports.ranges.push_back({range.first, range.last});
-  FB_CO_TRY_ASSIGN(const ingress::IssuedToken issued,
-                   co_await tokens.issue(microvm.tenant, microvm.id, std::move(request)));
-  co_return issued.token;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<api::AwsApi>> make_aws_api(const ServerConfig& config, AwsParts parts) {
@@ -86,23 +36,16 @@ Result<std::unique_ptr<api::AwsApi>> make_aws_api(const ServerConfig& config, Aw
   front->add(
       "lambda",
       std::make_unique<api::LambdaApi>(
-          api::LambdaParts{.supervisor = parts.supervisor,
-                           .images = parts.images,
-                           .create_image =
-                               [parts](const core::Tenant& tenant, const api::ImageOrder& order) {
-                                 return order_image(parts, tenant, order);
-                               },
-                           .update_image =
-                               [parts](const core::Tenant& tenant, const core::Image&,
-                                       const api::ImageOrder& order) {
-                                 return order_image(parts, tenant, order);
-                               },
-                           .issue_token =
-                               [tokens = &parts.tokens](const core::Microvm& microvm,
-                                                        const api::TokenGrant& grant) {
-                                 return issue(*tokens, microvm, grant);
-                               },
-                           .endpoint = parts.endpoint},
+          api::LambdaParts{
+              .supervisor = parts.supervisor,
+              .images = parts.images,
+              .artifacts = parts.artifacts,
+              .tokens = parts.tokens,
+              .build =
+                  [&builds = parts.builds](core::Tenant tenant, control::BuildRequest request) {
+                    return builds.order_now(std::move(tenant), std::move(request));
+                  },
+              .endpoint = parts.endpoint},
           api::LambdaOptions{.extensions = config.lambda_extensions,
                              .arm_alias = config.lambda_arm_alias,
                              .rates = std::move(rates)}));

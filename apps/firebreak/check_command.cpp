@@ -7,6 +7,8 @@
 #include "base/sys.h"
 #include "commands.h"
 #include "control/check.h"
+#include "machine/engines.h"
+#include "machine/qemu/qemu_engine.h"
 #include "store/sqlite/sqlite_store.h"
 
 namespace firebreak::cli {
@@ -38,7 +40,7 @@ int show(const json::object& report, bool as_json) {
 }
 
 // Where the server last kept its cgroups and uids.
-Result<machine::EngineConfig> engine_config(const std::string& data_dir) {
+Result<machine::QemuConfig> engine_config(const std::string& data_dir) {
   auto text = sys::read_file(data_dir + "/host.json");
   if (!text) {
     return fail(Code::not_found,
@@ -46,7 +48,7 @@ Result<machine::EngineConfig> engine_config(const std::string& data_dir) {
   }
   FB_TRY_ASSIGN(const json::object object, parse_json_object(*text));
   JsonReader reader(object);
-  machine::EngineConfig config;
+  machine::QemuConfig config;
   config.data_dir = data_dir;
   config.cgroup_root = reader.string("cgroup");
   config.initramfs = reader.string_or("initramfs", "");
@@ -57,16 +59,17 @@ Result<machine::EngineConfig> engine_config(const std::string& data_dir) {
 }
 
 Result<json::object> check_alone(const std::string& data_dir, bool repair) {
-  FB_TRY_ASSIGN(const machine::EngineConfig config, engine_config(data_dir));
+  FB_TRY_ASSIGN(const machine::QemuConfig config, engine_config(data_dir));
   FB_TRY_ASSIGN(auto store,
                 store::open_sqlite_store({.path = data_dir + "/firebreak.db", .vfs = ""}));
-  store::Database db(std::move(store));
   net::asio::io_context io(1);
+  store::Database db(io.get_executor(), std::move(store));
   net::asio::thread_pool pool(2);
   FB_TRY_ASSIGN(auto engine, machine::QemuEngine::create(config, io.get_executor(), pool));
+  const machine::Engines engines(*engine);
   Result<control::CheckReport> report = fail(Code::internal, "the check did not run");
   net::asio::co_spawn(
-      io, control::check_host(control::host_context(db, *engine, data_dir, std::nullopt), repair),
+      io, control::check_host(control::host_context(db, engines, data_dir, std::nullopt), repair),
       [&report](std::exception_ptr error, Result<control::CheckReport> result) {
         if (!error) report = std::move(result);
       });

@@ -21,7 +21,6 @@ using machine::Check;
 using machine::CheckStatus;
 using machine::DeepStep;
 using machine::HostReport;
-using machine::Isolation;
 
 constexpr int kStatusWidth = 10;
 constexpr int kNameWidth = 14;
@@ -42,10 +41,6 @@ struct DoctorOptions {
   bool deep = false;
   bool fresh = false;
 };
-
-Isolation isolation_of(Accelerator accelerator) {
-  return accelerator == Accelerator::kvm ? Isolation::hardware : Isolation::emulated;
-}
 
 class Table {
  public:

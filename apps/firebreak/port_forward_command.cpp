@@ -97,7 +97,7 @@ net::Task<Result<>> accept_all(Client& client, tcp::acceptor& acceptor, net::Tas
   for (;;) {
     auto [ec, accepted] = co_await acceptor.async_accept(net::kNoThrow);
     if (ec) co_return fail(Code::unavailable, "no more connections are taken: " + ec.message());
-    connections.spawn(serve_connection(client, path, std::move(accepted)));
+    connections.spawn("connection", serve_connection(client, path, std::move(accepted)));
   }
 }
 

@@ -4,37 +4,44 @@
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <iostream>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "api/guard.h"
+#include "api/front.h"
 #include "api/native/native_api.h"
+#include "api/probes.h"
 #include "aws_services.h"
 #include "base/sys.h"
 #include "base/text.h"
 #include "control/check.h"
+#include "control/counting_outlet.h"
 #include "control/images.h"
 #include "control/key_ring.h"
+#include "control/limits_gate.h"
 #include "control/supervisor.h"
 #include "control/version_config.h"
 #include "egress/host_names.h"
 #include "egress/networks.h"
+#include "ingress/guest_entrance.h"
 #include "ingress/proxy.h"
-#include "ingress/supervisor_gate.h"
 #include "ingress/token_ring.h"
+#include "machine/engines.h"
 #include "machine/host_probe.h"
 #include "machine/qemu/qemu_engine.h"
 #include "net/http_server.h"
+#include "net/loop_lag.h"
+#include "net/task_group.h"
 #include "net/tls_identity.h"
+#include "obs/exceptions.h"
 #include "server_addresses.h"
 #include "server_values.h"
+#include "session/guest.h"
 #include "store/sqlite/sqlite_store.h"
 
 namespace firebreak::cli {
@@ -45,6 +52,8 @@ namespace asio = net::asio;
 
 constexpr const char* kPythonImage = "python";
 constexpr std::uint32_t kPythonMemoryMib = 512;
+// How long tasks that were told to end are waited for.
+constexpr auto kCutTime = std::chrono::seconds(5);
 
 // FIREBREAK_FAULT=POINT[:N] ends this process, as a crash would, when the point is reached the N-th
 // time: how the tests show that nothing is lost. FIREBREAK_PAUSE stops it there instead, for harm
@@ -87,17 +96,13 @@ class Server {
     FB_TRY(open());
     asio::signal_set signals(io_, SIGTERM, SIGINT);
     signals.async_wait([this](boost::system::error_code ec, int) {
-      if (!ec) asio::co_spawn(io_, stop(), asio::detached);
+      if (!ec) ending_.spawn("stop", stop());
     });
-    Result<> outcome;
-    auto begin = [](Server& self, Result<>& outcome) -> Task<void> {
-      outcome = co_await self.start();
-      if (!outcome) self.io_.stop();
-    };
-    asio::co_spawn(io_, begin(*this, outcome), asio::detached);
+    tasks_.spawn("loop_lag", net::measure_loop_lag(metrics_));
+    starting_.spawn("start", begin());
     io_.run();
     ::unlink((config_.data_dir + "/server.json").c_str());
-    return outcome;
+    return outcome_;
   }
 
  private:
@@ -105,7 +110,7 @@ class Server {
     FB_TRY(sys::mkdirs(config_.data_dir, 0700));
     FB_TRY_ASSIGN(auto store, store::open_sqlite_store(
                                   {.path = config_.data_dir + "/firebreak.db", .vfs = ""}));
-    db_ = std::make_unique<store::Database>(std::move(store));
+    db_ = std::make_unique<store::Database>(io_.get_executor(), std::move(store));
     FB_TRY_ASSIGN(const wire::SealingKey master,
                   control::load_master_key(config_.data_dir + "/master.key"));
     keys_ = std::make_unique<control::KeyRing>(*db_, clock_, master);
@@ -115,15 +120,15 @@ class Server {
     const auto choice = machine::choose_accelerator(paths, machine::host_qemu_version(), false,
                                                     Deadline::in(machine::kTrialTime));
     log_.info("accelerator", {{"use", to_string(choice.accelerator)}, {"reason", choice.reason}});
-    machine::EngineConfig engine{.data_dir = config_.data_dir,
-                                 .kernel = paths.kernel(),
-                                 .initramfs = paths.initramfs(),
-                                 .holder = paths.holder,
-                                 .accelerator = choice.accelerator,
-                                 .uids = {config_.uid_first, config_.uid_count},
-                                 .cgroup_root = config_.cgroup};
+    machine::QemuConfig engine{.data_dir = config_.data_dir,
+                               .kernel = paths.kernel(),
+                               .initramfs = paths.initramfs(),
+                               .holder = paths.holder,
+                               .accelerator = choice.accelerator,
+                               .uids = {config_.uid_first, config_.uid_count},
+                               .cgroup_root = config_.cgroup};
     open_networks();
-    engine.cards = networks_.get();
+    engine.networks = networks_.get();
     // For `firebreak check` when no server runs.
     const json::object host{{"cgroup", config_.cgroup},
                             {"initramfs", engine.initramfs},
@@ -133,16 +138,20 @@ class Server {
     FB_TRY_ASSIGN(engine_, machine::QemuEngine::create(engine, io_.get_executor(), pool_));
     engine_->host().faults().set(
         [this](std::string_view point) { reach("machine." + std::string(point)); });
-    catalogue_ =
-        std::make_unique<image::Catalogue>(*engine_, io_.get_executor(), config_.data_dir, clock_);
+    engines_.emplace(*engine_);
+    catalogue_ = std::make_unique<image::Catalogue>(*engines_, io_.get_executor(), clock_);
     services_.emplace(control::Services{
-        .engine = *engine_,
+        .engines = *engines_,
         .db = *db_,
         .catalogue = *catalogue_,
         .clock = clock_,
         .log = log_,
         .metrics = metrics_,
+        .gate = gate_,
+        .outlet = outlet_,
+        .traffic = control::Traffic(metrics_),
         .executor = io_.get_executor(),
+        .pool = pool_,
         .options = options_of(config_),
         .fault = [this](std::string_view point) { reach(point); },
         .app_log = control::AppLog(io_.get_executor(), config_.data_dir + "/logs"),
@@ -165,14 +174,13 @@ class Server {
     FB_TRY_ASSIGN(ingress::TokenKeys keys,
                   ingress::TokenKeys::load(config_.data_dir + "/endpoint.keys", clock_.now()));
     tokens_ = std::make_unique<ingress::TokenRing>(*supervisor_, std::move(keys), pool_);
-    gate_ = std::make_unique<ingress::SupervisorGate>(*supervisor_);
+    guests_ = std::make_unique<session::Guests>(*supervisor_);
+    entrance_ = std::make_unique<ingress::GuestEntrance>(supervisor_->registry(), *guests_);
     proxy_ = std::make_unique<ingress::Proxy>(
-        io_.get_executor(), *gate_, tokens_->checker(), metrics_,
+        io_.get_executor(), *entrance_, tokens_->checker(), metrics_,
         ingress::ProxyOptions{.domain = config_.endpoint_domain,
-                              .limits_by_size = config_.endpoint_limits});
-    api_ =
-        std::make_unique<api::NativeApi>(*supervisor_, *keys_, *images_, *builds_, pool_, *tokens_,
-                                         endpoints_, [this](bool repair) { return check(repair); });
+                              .limits_by_size = config_.endpoint_limits},
+        exceptions_);
     objects_ = std::make_unique<object::ObjectStore>(
         config_.data_dir + "/objects",
         object::ObjectLimits{.tenant_bytes = config_.object_quota_mib << 20,
@@ -182,17 +190,24 @@ class Server {
     FB_TRY_ASSIGN(remote_objects_, remote_objects_of(config_, clock_));
     artifacts_ = std::make_unique<api::Artifacts>(
         *objects_, remote_objects_.get(), supervisor_->roles(), pool_, builds_->directory());
-    FB_TRY_ASSIGN(aws_, make_aws_api(config_, {.supervisor = *supervisor_,
-                                               .images = *images_,
-                                               .builds = *builds_,
-                                               .keys = *keys_,
-                                               .objects = *objects_,
-                                               .artifacts = *artifacts_,
-                                               .pool = pool_,
-                                               .tokens = *tokens_,
-                                               .endpoint = [this](const core::Microvm& microvm) {
-                                                 return endpoints_.of(microvm.endpoint);
-                                               }}));
+    FB_TRY_ASSIGN(auto aws,
+                  make_aws_api(config_, {.supervisor = *supervisor_,
+                                         .images = *images_,
+                                         .builds = *builds_,
+                                         .keys = *keys_,
+                                         .objects = *objects_,
+                                         .artifacts = *artifacts_,
+                                         .pool = pool_,
+                                         .tokens = *tokens_,
+                                         .endpoint = [this](const core::Microvm& microvm) {
+                                           return endpoints_.of(microvm.endpoint);
+                                         }}));
+    // AWS first: its requests are told by their signature, whatever their path.
+    FB_TRY(front_.add(std::move(aws)));
+    FB_TRY(front_.add(std::make_unique<api::NativeApi>(
+        *supervisor_, *guests_, *keys_, *images_, *builds_, pool_, *tokens_, endpoints_,
+        [this](bool repair) { return check(repair); })));
+    FB_TRY(front_.add(std::make_unique<api::Probes>(metrics_)));
     return {};
   }
 
@@ -222,6 +237,11 @@ class Server {
     return {};
   }
 
+  const core::TenantLimits* limits_of(const core::TenantId& id) const {
+    const core::Tenant* tenant = keys_->tenant(id);
+    return tenant == nullptr ? nullptr : &tenant->limits;
+  }
+
   // Any thread.
   void reach(std::string_view point) {
     log_.debug("step", {{"point", point}});
@@ -235,7 +255,9 @@ class Server {
     Result<> opened = [this]() -> Result<> {
       FB_TRY_ASSIGN(
           names_, egress::HostNames::create(io_.get_executor(), {.servers = config_.dns_servers}));
-      FB_TRY_ASSIGN(networks_, egress::Networks::open({config_.data_dir, names_.get()},
+      FB_TRY_ASSIGN(networks_, egress::Networks::open({.data_dir = config_.data_dir,
+                                                       .upstream = names_.get(),
+                                                       .exceptions = exceptions_},
                                                       io_.get_executor(), pool_, clock_, log_));
       return {};
     }();
@@ -252,15 +274,37 @@ class Server {
               return ids;
             },
         .settle = [this](std::string id) { return supervisor_->settle(core::MicrovmId(id)); },
-        .lost = [this](std::string snapshot) -> Task<bool> {
+        .lost = [this](core::SnapshotRef snapshot) -> Task<bool> {
           co_return (co_await images_->lost(std::move(snapshot))).has_value();
         }};
     control::CheckContext context =
-        control::host_context(*db_, *engine_, config_.data_dir, std::move(server));
+        control::host_context(*db_, *engines_, config_.data_dir, std::move(server));
     return control::check_host(std::move(context), repair);
   }
 
+  // A server that could not start ends; one that an exception kept from it as well.
+  Task<void> begin() {
+    std::exception_ptr thrown;
+    try {
+      outcome_ = co_await start();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    if (stopping_) co_return;  // told to end before it was there
+    if (thrown) {
+      exceptions_.report("start", "", thrown);
+      outcome_ = fail(Code::internal, "an exception ended the server's start; its log says which");
+    }
+    if (outcome_) co_return;
+    (void)co_await tasks_.close(Deadline::in(kCutTime));
+    io_.stop();
+  }
+
   Task<Result<>> start() {
+    const core::Isolation isolation = engine_->isolation();
+    FB_CO_TRY(co_await db_->run([isolation](store::Store& store) {
+      return store.record_isolation(core::kFirstEngine, isolation);
+    }));
     FB_CO_TRY(co_await first_start());
     FB_CO_TRY(co_await keys_->load());
     FB_CO_TRY(co_await tokens_->load());
@@ -269,7 +313,7 @@ class Server {
     FB_CO_TRY(co_await supervisor_->start());
     if (config_.python_image) {
       // Whoever asks for it from the first moment on finds it, or finds it being built.
-      asio::co_spawn(io_, make_python_image(), asio::detached);
+      tasks_.spawn("python_image", make_python_image());
       const Deadline begun = Deadline::in(std::chrono::seconds(30));
       while (!python_begun_ && !begun.passed()) (void)co_await python_changed_.wait(begun);
     }
@@ -279,8 +323,9 @@ class Server {
 
   // Tenants `system` and `default`, and the first key, written for the operator.
   Task<Result<>> first_start() {
-    FB_CO_TRY_ASSIGN(const auto tenants,
-                     co_await db_->run([](store::Store& store) { return store.list_tenants(); }));
+    FB_CO_TRY_ASSIGN(const auto tenants, co_await db_->run([](const store::Store& store) {
+      return store.list_tenants();
+    }));
     const std::string file = config_.data_dir + "/credentials.json";
     if (!tenants.empty() && sys::exists(file)) co_return Result<>();
     if (tenants.empty()) {
@@ -330,7 +375,7 @@ class Server {
     auto handler = [this](net::HttpExchange& exchange) { return proxy_->handle(exchange); };
     FB_TRY_ASSIGN(endpoint_listener_,
                   net::HttpServer::serve(io_.get_executor(), std::move(addresses_.endpoints), tls,
-                                         api::guarded(handler, log_)));
+                                         handler, {}, exceptions_));
     const std::string real = endpoint_listener_->address();
     const std::string port = real.substr(real.rfind(':') + 1);
     const std::string host = host_of(config_.endpoint_host);
@@ -354,9 +399,9 @@ class Server {
     } else if (config_.tls) {
       FB_TRY_ASSIGN(tls, local_certificate(ca_file));
     }
-    auto handler = [this](net::HttpExchange& exchange) { return handle(exchange); };
+    auto handler = [this](net::HttpExchange& exchange) { return front_.handle(exchange); };
     FB_TRY_ASSIGN(listener_, net::HttpServer::serve(io_.get_executor(), std::move(addresses_.api),
-                                                    tls, api::guarded(handler, log_)));
+                                                    tls, handler, {}, exceptions_));
     const std::string url = (tls ? "https://" : "http://") + listener_->address();
     const std::string endpoint_url = "https://" + endpoints_.authority;
     json::object about{{"pid", ::getpid()}, {"url", url}, {"endpointUrl", endpoint_url}};
@@ -365,26 +410,6 @@ class Server {
         sys::replace_file(config_.data_dir + "/server.json", json::serialize(about) + "\n", 0600));
     std::cout << "listening on " << url << " " << endpoint_url << std::endl;
     return {};
-  }
-
-  Task<void> handle(net::HttpExchange& exchange) {
-    const Deadline deadline = Deadline::in(std::chrono::seconds(30));
-    auto target = net::parse_target(exchange.request().target);
-    const std::string first = target && !target->segments.empty() ? target->segments[0] : "";
-    if (target && api::AwsApi::is_for(exchange.request(), *target)) {
-      co_await aws_->handle(exchange, *std::move(target));
-    } else if (first == "v1") {
-      co_await api_->handle(exchange, *std::move(target));
-    } else if (first == "healthz") {
-      (void)co_await exchange.reply(200, {{"content-type", "application/json"}},
-                                    "{\"status\":\"ok\"}\n", deadline);
-    } else if (first == "metrics") {
-      (void)co_await exchange.reply(200, {{"content-type", "text/plain; version=0.0.4"}},
-                                    metrics_.text(), deadline);
-    } else {
-      co_await api::reply_error(
-          exchange, {Code::not_found, "there is nothing here; the API is under /v1", {}});
-    }
   }
 
   // Made when it is missing, and again when this host cannot load it any more (another QEMU), or
@@ -398,9 +423,10 @@ class Server {
     if (known) {
       const core::ImageId id = known->id;
       auto version =
-          co_await db_->run([&id](store::Store& store) { return store.latest_runnable(id); });
+          co_await db_->run([&id](const store::Store& store) { return store.latest_runnable(id); });
       if (version && *version && control::guest_ca_in(**version) == images_->ca() &&
-          co_await catalogue_->load((*version)->snapshot, Deadline::in(std::chrono::seconds(60)))) {
+          co_await catalogue_->load(core::snapshot_of(**version),
+                                    Deadline::in(std::chrono::seconds(60)))) {
         begun();
         co_return;
       }
@@ -421,15 +447,29 @@ class Server {
   }
 
   Task<void> stop() {
+    stopping_ = true;
+    try {
+      co_await end_all();
+    } catch (...) {
+      exceptions_.report("stop", "", std::current_exception());
+    }
+    io_.stop();
+  }
+
+  Task<void> end_all() {
     log_.info("stopping");
     const Deadline deadline = Deadline::in(std::chrono::seconds(30));
+    // A start that is still under way is cut as by a crash, which the next server mends.
+    for (net::TaskGroup* group : {&starting_, &tasks_}) {
+      if (!co_await group->close(Deadline::in(kCutTime)))
+        log_.warn("tasks are cut", {{"running", static_cast<int>(group->size())}});
+    }
     const Deadline drained = Deadline::in(std::chrono::seconds(5));
     if (listener_) co_await listener_->drain(drained);
     if (endpoint_listener_) co_await endpoint_listener_->drain(drained);
     co_await builds_->close(deadline);
     co_await supervisor_->stop(deadline);
     if (networks_) (void)egress::remove_host_side(config_.data_dir);
-    io_.stop();
   }
 
   ServerConfig config_;
@@ -439,15 +479,25 @@ class Server {
   obs::Metrics metrics_;
   FaultPoint crash_{"FIREBREAK_FAULT", SIGKILL};
   FaultPoint pause_{"FIREBREAK_PAUSE", SIGSTOP};
+  const obs::Exceptions exceptions_{log_, metrics_};
   asio::io_context io_{1};
+  net::TaskGroup tasks_{io_.get_executor(), exceptions_};
+  net::TaskGroup starting_{io_.get_executor(), exceptions_};  // may end the tasks
+  net::TaskGroup ending_{io_.get_executor(), exceptions_};    // ends both
+  Result<> outcome_;                                          // of the start
+  bool stopping_ = false;
   net::Event python_changed_{io_.get_executor()};
   bool python_begun_ = false;  // it is there, or its build is written in the store
   asio::thread_pool pool_{4};
   std::unique_ptr<store::Database> db_;
   std::unique_ptr<control::KeyRing> keys_;
+  control::LimitsGate gate_{[this](const core::TenantId& id) { return limits_of(id); }, clock_,
+                            metrics_};
+  control::CountingOutlet outlet_{metrics_};
   std::unique_ptr<egress::HostNames> names_;
   std::unique_ptr<egress::Networks> networks_;
   std::unique_ptr<machine::QemuEngine> engine_;
+  std::optional<machine::Engines> engines_;  // the default is the one it is made with
   std::unique_ptr<image::Catalogue> catalogue_;
   std::optional<control::Services> services_;
   std::unique_ptr<control::Supervisor> supervisor_;
@@ -456,14 +506,14 @@ class Server {
   std::unique_ptr<image::CacheMounts> cache_mounts_;
   std::unique_ptr<control::Builds> builds_;
   std::unique_ptr<ingress::TokenRing> tokens_;
-  std::unique_ptr<ingress::SupervisorGate> gate_;
+  std::unique_ptr<session::Guests> guests_;
+  std::unique_ptr<ingress::GuestEntrance> entrance_;
   std::unique_ptr<ingress::Proxy> proxy_;
   ingress::EndpointAddress endpoints_;
-  std::unique_ptr<api::NativeApi> api_;
   std::unique_ptr<object::ObjectStore> objects_;
   std::unique_ptr<object::RemoteObjects> remote_objects_;
   std::unique_ptr<api::Artifacts> artifacts_;
-  std::unique_ptr<api::AwsApi> aws_;
+  api::Front front_;
   std::unique_ptr<net::HttpServer> listener_;
   std::unique_ptr<net::HttpServer> endpoint_listener_;
 };

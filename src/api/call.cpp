@@ -2,13 +2,10 @@
 
 #include <algorithm>
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
 #include "base/printable.h"
 
 namespace firebreak::api {
 namespace {
-using namespace boost::asio::experimental::awaitable_operators;
 constexpr auto kReplyDeadline = std::chrono::seconds(30);
 }  // namespace
 
@@ -21,13 +18,6 @@ net::Task<Result<json::object>> Call::json_body() {
 net::Task<Result<>> Call::reply_json(int status, const json::value& body) {
   co_return co_await exchange.reply(status, {{"content-type", "application/json"}},
                                     json::serialize(body) + "\n", Deadline::in(kReplyDeadline));
-}
-
-net::Task<Result<>> unless_gone(net::HttpExchange& exchange, net::Task<Result<>> task) {
-  auto either =
-      co_await (std::move(task) || exchange.wait_gone(Deadline::in(std::chrono::hours(48))));
-  if (either.index() == 0) co_return std::get<0>(either);
-  co_return fail(Code::unavailable, "the client went away");
 }
 
 int http_status(Code code) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "api/facade.h"
 #include "base/json.h"
 #include "control/key_ring.h"
 #include "control/supervisor.h"
@@ -20,6 +21,7 @@ struct Call {
   std::map<std::string, std::string> params;  // of the path, decoded
   control::Caller caller;
   Deadline deadline;
+  Carries carries;  // what its route says
 
   const std::string& param(const std::string& name) const { return params.at(name); }
   std::string query(std::string_view name) const { return std::string(target.query_value(name)); }
@@ -32,10 +34,6 @@ struct Call {
   net::Task<Result<json::object>> json_body();
   net::Task<Result<>> reply_json(int status, const json::value& body);
 };
-
-// Runs the task, but no longer than the client stays: then Code::unavailable, and what the task had
-// under way is cancelled.
-net::Task<Result<>> unless_gone(net::HttpExchange& exchange, net::Task<Result<>> task);
 
 int http_status(Code code);
 // {code, message, repair?, resetsAt?}

@@ -1,32 +1,29 @@
-// What handlers throw: a bug, or no memory. The caller gets a 500 with a body, the log gets a line,
-// and the server goes on. Pure functions around handlers; one executor.
+// What handlers throw: a bug, or no memory. The façade answers in its own protocol; the log gets a
+// line, firebreak_exceptions_total one more, and the server goes on. One executor.
 #pragma once
 
 #include <exception>
-#include <string>
+#include <string_view>
 #include <utility>
 
 #include "base/result.h"
-#include "net/http.h"
-#include "obs/log.h"
+#include "net/task.h"
+#include "obs/exceptions.h"
 
 namespace firebreak::api {
 
-// The error that stands for the exception under way; its text is for the log only.
-Error caught_error();
+// The error that the caller gets; what was thrown is for the log only.
+Error thrown_error();
 
-// What the task gives; an exception becomes an error of Code::internal. For façades that write
-// errors in a protocol of their own.
+// What the task gives; an exception is reported and becomes an error of Code::internal.
 template <class R>
-net::Task<R> caught(net::Task<R> task) {
+net::Task<R> caught(net::Task<R> task, obs::Exceptions exceptions, std::string_view where) {
   try {
     co_return co_await std::move(task);
   } catch (...) {
-    co_return std::unexpected(caught_error());
+    exceptions.report(where, "", std::current_exception());
+    co_return std::unexpected(thrown_error());
   }
 }
-
-// The handler of a listener, with an answer for whatever it throws.
-net::HttpHandler guarded(net::HttpHandler handler, obs::Log& log);
 
 }  // namespace firebreak::api

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "api/call.h"
+#include "api/facade.h"
 
 namespace firebreak::api {
 
@@ -17,6 +18,7 @@ struct Route {
   std::string pattern;  // "/v1/microvms/{id}/exec": a name in braces matches one segment
   std::string summary;
   bool admin = false;
+  Carries carries;
   std::function<net::Task<Result<>>(Call&)> handler;
 };
 

@@ -180,7 +180,7 @@ net::Task<Result<std::optional<image::FoundBase>>> BaseFinder::find_image(core::
     if (!number) co_return std::nullopt;
   }
   std::optional<core::ImageVersion> version;
-  FB_CO_TRY(co_await services_.db.run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await services_.db.run([&](const store::Store& store) -> Result<> {
     FB_TRY_ASSIGN(const auto image, store.find_image_by_name(tenant, plain));
     if (!image) return {};
     FB_TRY_ASSIGN(version, number ? store.find_version(image->id, *number)
@@ -188,16 +188,20 @@ net::Task<Result<std::optional<image::FoundBase>>> BaseFinder::find_image(core::
     return {};
   }));
   if (!version || version->state != core::VersionState::successful) co_return std::nullopt;
-  FB_CO_TRY_ASSIGN(
-      std::vector<std::string> disks,
-      services_.engine.snapshot_disks(services_.catalogue.directory(version->snapshot)));
+  const std::string& builder = services_.engines.standard().name();
+  if (version->engine != builder)
+    co_return fail(Code::invalid, "the base image " + name + " was made by the engine " +
+                                      version->engine + ", and builds use " + builder +
+                                      "; build the base image again");
+  FB_CO_TRY_ASSIGN(machine::DiskContent disk,
+                   services_.catalogue.disk(core::snapshot_of(*version)));
   FB_CO_TRY_ASSIGN(image::ImageConfig config, config_of(*version));
   const std::string id = "snapshot:" + version->snapshot;
   co_return image::FoundBase{
       .image = {.key = id, .config = std::move(config), .ca = guest_ca_in(*version), .layers = {}},
-      .disk = {.base = disks.front(), .layers = {disks.begin() + 1, disks.end()}, .id = id},
+      .disk = {.base = std::move(disk.base), .layers = std::move(disk.layers), .id = id},
       .blobs = {},
-      .snapshot = version->snapshot};
+      .snapshot = core::snapshot_of(*version)};
 }
 
 }  // namespace firebreak::control

@@ -1,8 +1,5 @@
 #include "control/builds.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-
 #include "base/sys.h"
 #include "control/build_keys.h"
 #include "control/version_config.h"
@@ -22,6 +19,8 @@ constexpr auto kOrderTime = std::chrono::minutes(10);
 constexpr auto kLoadTime = std::chrono::seconds(60);
 // A build that had no turn by then is given up.
 constexpr auto kQueueTime = std::chrono::hours(6);
+// How long tasks that were told to end are waited for.
+constexpr auto kCutTime = std::chrono::seconds(5);
 
 // The code that AWS's users know, then what happened.
 std::string reason_of(const Error& error) {
@@ -86,7 +85,8 @@ Builds::Builds(Services& services, Images& images, Egress& egress, Capacity& cap
       bases_(services, pool, config_.bases),
       planner_(services.executor, bases_),
       queue_(services.executor, config_.parallel),
-      tickets_("builds under way", config_.per_tenant) {
+      tickets_("builds under way", config_.per_tenant),
+      tasks_(services.executor, services.exceptions()) {
   (void)sys::mkdirs(config_.directory, 0700);
 }
 
@@ -115,9 +115,9 @@ net::Task<Result<CacheUse>> Builds::cache_use(core::TenantId tenant) {
 }
 
 net::Task<Result<>> Builds::shrink_caches(core::TenantId tenant) {
-  FB_CO_TRY_ASSIGN(const auto found, co_await services_.db.run([&tenant](store::Store& store) {
-    return store.find_tenant(tenant);
-  }));
+  FB_CO_TRY_ASSIGN(const auto found,
+                   co_await services_.db.run(
+                       [&tenant](const store::Store& store) { return store.find_tenant(tenant); }));
   if (!found) co_return co_await forget(tenant);
   FB_CO_TRY(cache_.shrink(tenant.str(), config_.cache_bytes));
   auto shrink = [&] { return mounts_.shrink(tenant.str(), config_.cache_mount_bytes); };
@@ -128,14 +128,15 @@ net::Task<Result<>> Builds::prune_bases() {
   std::set<std::string> used;
   for (const auto& [name, disk] : config_.bases.managed) used.insert(disk);
   used.insert(config_.bases.scratch_disk);
-  FB_CO_TRY_ASSIGN(const auto all, co_await services_.db.run(
-                                       [](store::Store& store) { return store.all_versions(); }));
+  FB_CO_TRY_ASSIGN(const auto all, co_await services_.db.run([](const store::Store& store) {
+    return store.all_versions();
+  }));
   for (const core::ImageVersion& version : all) {
     if (version.snapshot.empty()) continue;
-    const auto chain =
-        services_.engine.snapshot_disks(services_.catalogue.directory(version.snapshot));
-    if (!chain) co_return Result<>();  // what it needs cannot be known
-    used.insert(chain->begin(), chain->end());
+    const auto disk = services_.catalogue.disk(core::snapshot_of(version));
+    if (!disk) co_return Result<>();  // what it needs cannot be known
+    used.insert(disk->base);
+    used.insert(disk->layers.begin(), disk->layers.end());
   }
   co_return image::prune_disks(config_.bases.copies, used);
 }
@@ -156,7 +157,8 @@ PlanOrder Builds::plan_order(const core::TenantId& tenant, const BuildRequest& r
 net::Task<Result<NewVersion>> Builds::order(core::Tenant tenant, BuildRequest request,
                                             Ticket ticket) {
   if (closing_) co_return fail(Code::unavailable, "the server is stopping");
-  auto active = std::make_shared<Active>();
+  FB_CO_TRY(co_await services_.gate.ask({.tenant = tenant.id, .act = Act::build}));
+  auto active = std::make_shared<Active>(services_.executor);
   active->ticket = std::move(ticket);
   active->egress = !request.build_egress.empty() ? request.build_egress
                    : !config_.egress.empty()     ? config_.egress
@@ -193,8 +195,13 @@ net::Task<Result<NewVersion>> Builds::order(core::Tenant tenant, BuildRequest re
   active->tenant = std::move(tenant);
   active->request = std::move(request);
   active_[active->made.build.id] = active;
-  net::asio::co_spawn(services_.executor, run(active), net::asio::detached);
+  tasks_.spawn("build", run(active), active->made.build.id.str());
   co_return active->made;
+}
+
+net::Task<Result<NewVersion>> Builds::order_now(core::Tenant tenant, BuildRequest request) {
+  FB_CO_TRY_ASSIGN(Ticket ticket, admit(tenant.id));
+  co_return co_await order(std::move(tenant), std::move(request), std::move(ticket));
 }
 
 net::Task<Result<std::optional<NewVersion>>> Builds::same_version(const core::TenantId& tenant,
@@ -205,7 +212,7 @@ net::Task<Result<std::optional<NewVersion>>> Builds::same_version(const core::Te
   if (!same) co_return std::nullopt;
   // It may be from an older QEMU, or gone: then it is built again.
   const auto loaded =
-      co_await services_.catalogue.load(same->version.snapshot, Deadline::in(kLoadTime));
+      co_await services_.catalogue.load(core::snapshot_of(same->version), Deadline::in(kLoadTime));
   co_return loaded ? std::move(same) : std::nullopt;
 }
 
@@ -254,7 +261,9 @@ net::Task<void> Builds::run(ActivePtr active) {
     made.build.memory_bytes = bytes.memory;
   }
   (void)co_await images_.finish(made, std::move(snapshot));
-  for (const std::string& held : active->held)
+  active->finished = true;
+  active->changed.notify();
+  for (const core::SnapshotRef& held : active->held)
     co_await images_.let_go(held, Deadline::in(std::chrono::seconds(20)));
   if (auto shrunk = co_await shrink_caches(active->tenant.id); !shrunk)
     services_.log.warn("build cache", {{"error", shrunk.error().text()}});
@@ -325,7 +334,10 @@ net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline
   }
   const auto now = std::chrono::duration_cast<std::chrono::nanoseconds>(
       services_.clock.now().time_since_epoch());
-  image::Builder builder(services_.engine, cache_, mounts_, pool_, planner_.threads(),
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine,
+                   services_.engines.get(active->made.version.engine));
+  FB_CO_TRY(machine::require(*engine, machine::Feature::cut_layers));
+  image::Builder builder(*engine, cache_, mounts_, pool_, planner_.threads(),
                          {.owner = active->tenant.id.str(),
                           .context = std::move(plan.context),
                           .ignore = std::move(plan.ignore),
@@ -340,11 +352,18 @@ net::Task<Result<std::string>> Builds::build(ActivePtr active, Deadline deadline
                           .mtime_ns = now.count(),
                           .name = "build-" + active->made.build.id.str(),
                           .machine = machine_spec(active),
-                          .log = [this, active](std::string_view text) {
-                            this->log().append(active->made.build.id, text);
-                          }});
+                          .log = output_of(active)});
   FB_CO_TRY_ASSIGN(const image::BuiltDisk built, co_await builder.run(deadline));
   co_return co_await take_snapshot(active, built, deadline);
+}
+
+// What its machines print, on its way into the log.
+std::function<void(std::string_view)> Builds::output_of(const ActivePtr& active) {
+  const std::shared_ptr<Flow> flow =
+      services_.outlet.open({.tenant = active->tenant.id, .microvm = {}, .origin = Origin::build});
+  return [this, active, flow](std::string_view text) {
+    log().append(active->made.build.id, flow->pass(std::string(text)));
+  };
 }
 
 net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
@@ -360,12 +379,12 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
       co_return *same;
     }
   }
-  const std::string name = active->made.snapshot_name();
-  const std::string directory = services_.catalogue.directory(name);
+  const core::SnapshotRef made = active->made.snapshot();
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(made.engine));
   const std::string machine_id = "build-" + active->made.build.id.str();
   image::SnapshotSpec spec{
       .disk = built.disk,
-      .directory = directory,
+      .directory = engine->snapshot_directory(made.name),
       .machine_id = machine_id,
       .tenant = tenant_of(request, built.config, env),
       .hooks = request.hooks,
@@ -374,16 +393,14 @@ net::Task<Result<std::string>> Builds::take_snapshot(ActivePtr active,
       .python_context = request.python_context,
       .preload = request.preload,
       .machine = machine_spec(active),
-      .log = [this, active](std::string_view text) {
-        this->log().append(active->made.build.id, text);
-      }};
-  FB_CO_TRY(co_await image::make_snapshot(services_.engine, std::move(spec), deadline));
-  FB_CO_TRY(co_await validate(active, name, machine_id, deadline));
-  co_return name;
+      .log = output_of(active)};
+  FB_CO_TRY(co_await image::make_snapshot(*engine, std::move(spec), deadline));
+  FB_CO_TRY(co_await validate(active, made, machine_id, deadline));
+  co_return made.name;
 }
 
-net::Task<Result<>> Builds::validate(ActivePtr active, std::string snapshot, std::string machine_id,
-                                     Deadline deadline) {
+net::Task<Result<>> Builds::validate(ActivePtr active, core::SnapshotRef snapshot,
+                                     std::string machine_id, Deadline deadline) {
   const image::BuildMachineSpec machine = machine_spec(active);
   machine.starting(machine_id);  // from here on a cancel finds it
   const auto proceed = [active]() -> Result<> {
@@ -415,7 +432,7 @@ Result<> Builds::record(Active& active, const image::BuiltDisk& built,
   return {};
 }
 
-net::Task<Result<bool>> Builds::hold(ActivePtr active, std::string snapshot) {
+net::Task<Result<bool>> Builds::hold(ActivePtr active, core::SnapshotRef snapshot) {
   FB_CO_TRY_ASSIGN(const bool there, co_await images_.hold(snapshot));
   if (there) active->held.push_back(std::move(snapshot));
   co_return there;
@@ -423,13 +440,15 @@ net::Task<Result<bool>> Builds::hold(ActivePtr active, std::string snapshot) {
 
 net::Task<std::optional<std::string>> Builds::same_snapshot(ActivePtr active, std::string key,
                                                             Deadline deadline) {
-  const auto names = co_await services_.db.run(
-      [&](store::Store& store) { return snapshots_made_by(store, active->tenant.id, key); });
-  if (!names) co_return std::nullopt;
-  for (const std::string& name : *names) {
-    const auto held = co_await hold(active, name);
+  const auto made = co_await services_.db.run(
+      [&](const store::Store& store) { return snapshots_made_by(store, active->tenant.id, key); });
+  if (!made) co_return std::nullopt;
+  for (const core::SnapshotRef& snapshot : *made) {
+    if (snapshot.engine != active->made.version.engine) continue;
+    const auto held = co_await hold(active, snapshot);
     // It may be from an older QEMU.
-    if (held && *held && co_await services_.catalogue.load(name, deadline)) co_return name;
+    if (held && *held && co_await services_.catalogue.load(snapshot, deadline))
+      co_return snapshot.name;
   }
   co_return std::nullopt;
 }
@@ -438,14 +457,20 @@ net::Task<std::optional<std::string>> Builds::same_snapshot(ActivePtr active, st
 
 net::Task<Result<core::Build>> Builds::wait(core::Build build, Deadline deadline) {
   for (;;) {
-    const auto found = co_await services_.db.run([&](store::Store& store) {
+    if (const auto at = active_.find(build.id); at != active_.end()) {
+      const ActivePtr active = at->second;
+      while (!active->finished && !deadline.passed()) (void)co_await active->changed.wait(deadline);
+    }
+    const auto found = co_await services_.db.run([&](const store::Store& store) {
       return store.find_build(build.image, build.version, build.id);
     });
     if (!found) co_return std::unexpected(found.error());
     if (!*found) co_return fail(Code::not_found, "there is no such build any more");
     if ((*found)->finished) co_return **found;
     if (deadline.passed()) co_return fail(Code::timeout, "the build still goes on");
-    (void)co_await log().changed().wait(deadline.earlier(Deadline::in(std::chrono::seconds(5))));
+    // Not one of ours, as that of the image `python`: it is asked after.
+    net::Event pause(services_.executor);
+    (void)co_await pause.wait(deadline.earlier(Deadline::in(std::chrono::seconds(1))));
   }
 }
 
@@ -453,6 +478,7 @@ Result<> Builds::cancel(const core::BuildId& build) {
   const auto found = active_.find(build);
   if (found == active_.end()) return fail(Code::conflict, "this build is not under way");
   const ActivePtr& active = found->second;
+  FB_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(active->made.version.engine));
   active->cancelled = true;
   queue_.wake();
   active->tools->stop();
@@ -461,7 +487,7 @@ Result<> Builds::cancel(const core::BuildId& build) {
     auto discard = [](machine::Engine& engine, std::string machine) -> net::Task<void> {
       (void)co_await engine.discard(machine, Deadline::in(std::chrono::seconds(20)));
     };
-    net::asio::co_spawn(services_.executor, discard(services_.engine, id), net::asio::detached);
+    tasks_.spawn("build_cancel", discard(*engine, id), id);
   }
   return {};
 }
@@ -475,6 +501,8 @@ net::Task<void> Builds::close(Deadline deadline) {
       if (!active_.at(id)->cancelled) (void)cancel(id);
     (void)co_await log().changed().wait(deadline);
   }
+  (void)co_await tasks_.wait(deadline);
+  (void)co_await tasks_.close(Deadline::in(kCutTime));
 }
 
 }  // namespace firebreak::control

@@ -14,6 +14,8 @@
 #include "control/images.h"
 #include "core/preload.h"
 #include "image/layer_cache.h"
+#include "net/broadcast.h"
+#include "net/task_group.h"
 
 namespace firebreak::control {
 
@@ -92,6 +94,8 @@ class Builds {
   // Code::invalid with the place in the Dockerfile; Code::conflict while a build of that image goes
   // on. `unchanged`: nothing goes on, because the newest version was made from the same.
   net::Task<Result<NewVersion>> order(core::Tenant tenant, BuildRequest request, Ticket ticket);
+  // The same for whoever has nothing to upload.
+  net::Task<Result<NewVersion>> order_now(core::Tenant tenant, BuildRequest request);
   // Until it has ended, however.
   net::Task<Result<core::Build>> wait(core::Build build, Deadline deadline);
   // Code::conflict if it is not under way.
@@ -106,15 +110,18 @@ class Builds {
 
  private:
   struct Active {
+    explicit Active(const net::asio::any_io_executor& executor) : changed(executor) {}
     core::Tenant tenant;
     BuildRequest request;
     NewVersion made;
     std::string egress;  // of the build
     Ticket ticket;
     bool cancelled = false;
+    bool finished = false;   // its records say how it ended
+    net::Broadcast changed;  // it is finished
     std::set<std::string> machines;
-    Room room;                      // until the first of them is counted
-    std::vector<std::string> held;  // snapshots
+    Room room;  // until the first of them is counted
+    std::vector<core::SnapshotRef> held;
     std::shared_ptr<BuildTools> tools = std::make_shared<BuildTools>();
   };
   using ActivePtr = std::shared_ptr<Active>;
@@ -133,13 +140,14 @@ class Builds {
   net::Task<Result<>> wait_for_room(ActivePtr active, Deadline deadline);
   // The name of the snapshot.
   net::Task<Result<std::string>> build(ActivePtr active, Deadline deadline);
+  std::function<void(std::string_view)> output_of(const ActivePtr& active);
   net::Task<Result<std::string>> take_snapshot(ActivePtr active, const image::BuiltDisk& built,
                                                Deadline deadline);
   // One of an earlier build, held.
   net::Task<std::optional<std::string>> same_snapshot(ActivePtr active, std::string key,
                                                       Deadline deadline);
-  net::Task<Result<bool>> hold(ActivePtr active, std::string snapshot);
-  net::Task<Result<>> validate(ActivePtr active, std::string snapshot, std::string machine_id,
+  net::Task<Result<bool>> hold(ActivePtr active, core::SnapshotRef snapshot);
+  net::Task<Result<>> validate(ActivePtr active, core::SnapshotRef snapshot, std::string machine_id,
                                Deadline deadline);
   Result<> record(Active& active, const image::BuiltDisk& built, const std::string& key) const;
   image::BuildMachineSpec machine_spec(const ActivePtr& active);
@@ -161,6 +169,7 @@ class Builds {
   TenantCount tickets_;
   std::map<core::BuildId, ActivePtr> active_;
   bool closing_ = false;
+  net::TaskGroup tasks_;  // last: they use what is above
 };
 
 }  // namespace firebreak::control

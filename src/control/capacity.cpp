@@ -1,34 +1,12 @@
 #include "control/capacity.h"
 
+#include <algorithm>
+
 namespace firebreak::control {
-namespace {
-
-constexpr std::uint64_t kMib = 1024UL * 1024;
-
-std::uint64_t to_mib(std::uint64_t bytes) {
-  return (bytes + kMib - 1) / kMib;
-}
-
-// Or is about to have one.
-bool has_process(const LiveMicrovm& vm) {
-  const core::MicrovmState state = vm.record.state;
-  return state == core::MicrovmState::pending || state == core::MicrovmState::running ||
-         state == core::MicrovmState::suspending || vm.record.intent == core::Intent::resume ||
-         vm.waking;
-}
-
-}  // namespace
-
 core::HostUse Capacity::use() const {
   core::HostUse use = services_.builds;
   use += promised_;
-  for (const LivePtr& vm : registry_.all()) {
-    if (!has_process(*vm)) continue;
-    use.baseline_mib += vm->size.memory_mib;
-    use.baseline_millicpu += vm->size.baseline_millicpu;
-    // One that just starts has not been measured yet.
-    use.resident_mib += std::max(core::kLaunchMib, to_mib(vm->memory_bytes));
-  }
+  use += registry_.use();
   for (const auto& parked : pool_.parked()) use.resident_mib += to_mib(parked.resident_bytes);
   for (const auto& base : services_.catalogue.loaded()) use.resident_mib += to_mib(base.ram_bytes);
   return use;
@@ -45,11 +23,13 @@ std::vector<core::Reclaimable> Capacity::candidates() const {
     list.push_back({Kind::parked, parked.id, parked.since, to_mib(parked.resident_bytes), {}});
   for (const auto& base : services_.catalogue.loaded()) {
     if (base.in_use) continue;
-    list.push_back({Kind::base, base.snapshot, base.last_used, to_mib(base.ram_bytes), {}});
+    list.push_back({Kind::base, base.snapshot.name, base.last_used, to_mib(base.ram_bytes), {}});
   }
   if (!services_.options.suspend_under_pressure) return list;
   for (const LivePtr& vm : registry_.all()) {
     if (vm->record.state != core::MicrovmState::running || !vm->machine) continue;
+    const auto engine = services_.engines.get(vm->record.engine);
+    if (!engine || !(*engine)->features().contains(machine::Feature::suspend)) continue;
     // One that works is the last to go.
     const bool works = vm->activity.open_work > 0;
     const core::Time used =
@@ -75,7 +55,8 @@ net::Task<void> Capacity::give_up(std::vector<core::Reclaimable> victims) {
     if (victim.kind == Kind::parked) {
       co_await pool_.evict(victim.id);
     } else if (victim.kind == Kind::base) {
-      co_await services_.catalogue.release(victim.id);
+      for (const auto& base : services_.catalogue.loaded())
+        if (base.snapshot.name == victim.id) co_await services_.catalogue.release(base.snapshot);
     } else if (LivePtr vm = registry_.find(core::MicrovmId(victim.id))) {
       (void)co_await lifecycle_.suspend(vm, "Suspended because the host needs memory.",
                                         Deadline::in(std::chrono::seconds(60)));

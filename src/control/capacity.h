@@ -51,6 +51,7 @@ class Capacity {
   bool has_room() const;
 
  private:
+  // Walks over all microVMs; only when something has to be given up.
   std::vector<core::Reclaimable> candidates() const;
   std::vector<core::Reclaimable> victims_for(core::Shortage shortage, const core::HostUse& now,
                                              const core::TenantId& tenant) const;

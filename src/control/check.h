@@ -1,8 +1,8 @@
-// Does the host hold exactly what the store says? Compares machines, processes, cgroups, uids,
-// mounts, networks, snapshots, logs and prepared kernels with the records, names every difference,
-// and can put it right: what is provably of this data directory, and nothing of another server's.
-// Blocking parts run on the caller's thread; used by the running server and by `firebreak check`
-// alone.
+// Does the host hold exactly what the store says? Compares what every engine finds of its own, and
+// networks and logs, with the records, names every difference, and can put it right: what is
+// provably of this data directory, and nothing of another server's. Things of an engine that this
+// program does not have are not looked at. Blocking parts run on the caller's thread; used by the
+// running server and by `firebreak check` alone.
 #pragma once
 
 #include <functional>
@@ -13,19 +13,20 @@
 
 #include "base/json.h"
 #include "core/model.h"
+#include "machine/engines.h"
 #include "machine/inventory.h"
-#include "machine/qemu/qemu_engine.h"
 #include "store/database.h"
 
 namespace firebreak::control {
 
 struct Discrepancy {
   std::string kind;  // "machine", "process", "cgroup", "uid", "mount", "network", "snapshot",
-                     // "holder", "file", "log", "kernel", "microvm", "image", "base"
+                     // "file", "log", "microvm", "image", "base", or an engine's own
   std::string name;
   std::string what;  // for people
   bool repaired = false;
-  bool ours = true;  // false: it may be another server's, and is left alone
+  bool ours = true;         // false: it may be another server's, and is left alone
+  std::string engine = {};  // whose it is; empty: no engine's
 };
 
 struct CheckReport {
@@ -34,16 +35,16 @@ struct CheckReport {
 };
 
 struct Expected {
-  std::vector<core::Microvm> microvms;   // not TERMINATED
-  std::set<std::string> other_machines;  // parked clones and builds of a running server
-  std::set<std::string> snapshots;       // of image versions
-  std::set<std::string> coming;          // snapshots that a build may write at any moment
-  std::set<std::string> builds;          // of image versions
-  std::set<std::string> recorded;        // microVMs, also TERMINATED ones
+  std::vector<core::Microvm> microvms;    // not TERMINATED
+  std::set<std::string> other_machines;   // parked clones and builds of a running server
+  std::set<core::SnapshotRef> snapshots;  // of image versions
+  std::set<core::SnapshotRef> coming;     // that a build may write at any moment
+  std::set<std::string> builds;           // of image versions
+  std::set<std::string> recorded;         // microVMs, also TERMINATED ones
 };
 
 struct Found {
-  machine::Inventory machines;
+  std::vector<machine::Inventory> engines;
   std::vector<std::string> networks;    // of machines with these ids
   std::vector<std::string> app_logs;    // files of microVMs
   std::vector<std::string> build_logs;  // files of builds
@@ -70,11 +71,11 @@ struct RunningServer {
   // A microVM whose machine is not what its state says; nobody else may be at it meanwhile.
   std::function<net::Task<bool>(std::string id)> settle;
   // An image's snapshot is gone: its versions become FAILED.
-  std::function<net::Task<bool>(std::string snapshot)> lost;
+  std::function<net::Task<bool>(core::SnapshotRef snapshot)> lost;
 };
 // The real host. No server: nobody else may be at its microVMs.
-CheckContext host_context(store::Database& db, machine::QemuEngine& engine, std::string data_dir,
-                          std::optional<RunningServer> server);
+CheckContext host_context(store::Database& db, const machine::Engines& engines,
+                          std::string data_dir, std::optional<RunningServer> server);
 
 // {ok, microvms, leaks: [{kind, name, what, repaired}], unclear: [the same]}. What may be another
 // server's is unclear, and does not make it wrong.

@@ -33,22 +33,21 @@ struct Host {
   Expected expected{
       .microvms = {microvm("run", MicrovmState::running), microvm("sus", MicrovmState::suspended)},
       .other_machines = {"parked"},
-      .snapshots = {"image-1"},
+      .snapshots = {{core::kFirstEngine, "image-1"}},
       .builds = {"build-1"},
       .recorded = {"run", "sus", "ended"}};
   machine::Inventory found{
-      .machines = {{.id = "run",
-                    .process = true,
-                    .files = {"machine.json", "qmp.sock", "ctl.sock"}},
-                   {.id = "sus", .suspended = true, .files = {"machine.json", "saved"}},
+      .engine = core::kFirstEngine,
+      .machines = {{.id = "run", .process = true},
+                   {.id = "sus", .suspended = true},
                    {.id = "parked", .parked = true, .process = true}},
       .cgroups = {{.name = "run", .ours = true}, {.name = "parked", .ours = true}},
       .uids = {{kUid, "run"}, {kUid + 1, "sus"}, {kUid + 2, "parked"}},
       .processes = {{.pid = 10, .uid = kUid, .ours = true},
                     {.pid = 12, .uid = kUid + 2, .ours = true}},
       .mounts = {},
-      .snapshots = {"image-1"},
-      .holders = {{.pid = 5, .directory = "/d/snapshots/image-1", .noted = true}}};
+      .snapshots = {"image-1"}};
+  std::vector<machine::Inventory> others;  // of other engines
   std::vector<std::string> networks{"run", "parked"};
   std::vector<std::string> app_logs{"run", "run.times", "ended", "parked"};
   std::vector<std::string> build_logs{"build-1"};
@@ -70,8 +69,10 @@ class Compare : public testing::TestWithParam<Case> {};
 TEST_P(Compare, NamesEveryDifference) {
   Host host;
   GetParam().disturb(host);
+  std::vector<machine::Inventory> engines{host.found};
+  engines.insert(engines.end(), host.others.begin(), host.others.end());
   const CheckReport report =
-      compare(host.expected, {host.found, host.networks, host.app_logs, host.build_logs});
+      compare(host.expected, {std::move(engines), host.networks, host.app_logs, host.build_logs});
   std::vector<std::string> differences;
   std::vector<std::string> unclear;
   for (const Discrepancy& one : report.found) {
@@ -149,11 +150,11 @@ const std::vector<Case> kCases{
      [](Host& host) { host.found.snapshots.emplace_back("image-0"); },
      {"snapshot image-0"}},
     {"SnapshotThatABuildHasNotWrittenYet",
-     [](Host& host) { host.expected.coming.insert("image-0"); },
+     [](Host& host) { host.expected.coming.insert({core::kFirstEngine, "image-0"}); },
      {}},
     {"SnapshotThatABuildHasWritten",
      [](Host& host) {
-       host.expected.coming.insert("image-0");
+       host.expected.coming.insert({core::kFirstEngine, "image-0"});
        host.found.snapshots.emplace_back("image-0");
      },
      {}},
@@ -169,8 +170,8 @@ const std::vector<Case> kCases{
     {"LogOfABuild",
      [](Host& host) { host.build_logs.emplace_back("build-0"); },
      {"log builds/build-0"}},
-    {"OldKernel",
-     [](Host& host) { host.found.old_kernels.emplace_back("512-1-old"); },
+    {"SomethingThatOnlyAnEngineKnows",
+     [](Host& host) { host.found.leftovers.push_back({{"kernel", "512-1-old"}, "is old"}); },
      {"kernel 512-1-old"}},
     {"ParkedCloneOfADeadServer",
      [](Host& host) { host.expected.other_machines.clear(); },
@@ -200,16 +201,11 @@ const std::vector<Case> kCases{
      [](Host& host) { host.found.cgroups.push_back({.name = "sus"}); },
      {"microvm sus"}},
     {"HalfASuspend",
-     [](Host& host) { host.found.machines[0].files.emplace_back("saved.new"); },
+     [](Host& host) { host.found.machines[0].strays.emplace_back("machines/run/saved.new"); },
      {"file machines/run/saved.new"}},
     {"SocketsOfASuspendedOne",
-     [](Host& host) { host.found.machines[1].files.emplace_back("qmp.sock"); },
+     [](Host& host) { host.found.machines[1].strays.emplace_back("machines/sus/qmp.sock"); },
      {"file machines/sus/qmp.sock"}},
-    {"HolderThatNobodyNames",
-     [](Host& host) {
-       host.found.holders.push_back({.pid = 6, .directory = "/d/snapshots/image-1"});
-     },
-     {"holder 6"}},
     {"SuspendedWithoutMachine",
      [](Host& host) { host.found.machines.erase(host.found.machines.begin() + 1); },
      {"microvm sus"}},
@@ -220,7 +216,7 @@ const std::vector<Case> kCases{
 
     {"BaseOfTwoSnapshots",
      [](Host& host) {
-       host.expected.snapshots.insert("image-2");
+       host.expected.snapshots.insert({core::kFirstEngine, "image-2"});
        host.found.snapshots.emplace_back("image-2");
        host.found.missing_disks = {
            {"image-1", "/b/a.ext4"}, {"image-2", "/b/a.ext4"}, {"stray", "/b/other.ext4"}};
@@ -244,6 +240,40 @@ const std::vector<Case> kCases{
        host.expected.microvms.push_back(microvm("new", MicrovmState::pending));
        host.found.uids.push_back({kUid + 9, "new"});
        host.found.processes.push_back({.pid = 99, .uid = kUid + 9, .ours = true});
+     },
+     {}},
+
+    // Several engines on one data directory.
+    {"EnginesThatShareEverything",
+     [](Host& host) {
+       host.others.push_back({.engine = "other",
+                              .cgroups = {{.name = "run", .ours = false}, {.name = "parked"}},
+                              .uids = host.found.uids,
+                              .processes = {{.pid = 10, .uid = kUid}}});
+     },
+     {}},
+    {"MachineOfAnotherEngine",
+     [](Host& host) { host.others.push_back({.engine = "other", .machines = {{.id = "lost"}}}); },
+     {"machine lost"}},
+    {"RunsOnAnotherEngineThanItsRecordSays",
+     [](Host& host) {
+       host.expected.microvms[0].engine = "other";
+       host.others.push_back({.engine = "other"});
+     },
+     {"microvm run"}},
+    {"CgroupThatTheOtherEngineKnows",
+     [](Host& host) {
+       host.found.cgroups.push_back({.name = "lost", .ours = false});
+       host.others.push_back({.engine = "other", .cgroups = {{.name = "lost", .ours = true}}});
+     },
+     {"cgroup lost"}},
+    // Nobody can say what such a microVM has: it is left alone, and so is its image.
+    {"EngineThatIsNotHere",
+     [](Host& host) {
+       host.expected.microvms[0].engine = "absent";
+       host.found.machines.erase(host.found.machines.begin());
+       host.found.cgroups.erase(host.found.cgroups.begin());
+       host.expected.snapshots.insert({"absent", "image-9"});
      },
      {}},
 
@@ -281,7 +311,7 @@ class CheckHost : public testing::Test {
     std::filesystem::create_directories(dir_);
     auto store = store::open_sqlite_store({.path = dir_ + "/store.db"});
     EXPECT_TRUE(store) << store.error().text();
-    db_.emplace(*std::move(store));
+    db_.emplace(io_.get_executor(), *std::move(store));
   }
   ~CheckHost() override { std::filesystem::remove_all(dir_); }
 
@@ -301,7 +331,8 @@ class CheckHost : public testing::Test {
   }
   static Found with(const std::string& id) {
     Found found;
-    found.machines.machines.push_back({.id = id, .process = true});
+    found.engines.push_back(
+        {.engine = core::kFirstEngine, .machines = {{.id = id, .process = true}}});
     return found;
   }
 
@@ -349,8 +380,9 @@ TEST_F(CheckHost, ADifferenceIsLookedAtAgainBeforeItIsRepaired) {
 
 TEST_F(CheckHost, WhatMayBeAnotherServersIsLeftAlone) {
   Found found;
-  found.machines.processes.push_back({.pid = 99, .uid = kUid});
-  found.machines.cgroups.push_back({.name = "other", .ours = false});
+  found.engines.push_back({.engine = core::kFirstEngine,
+                           .cgroups = {{.name = "other", .ours = false}},
+                           .processes = {{.pid = 99, .uid = kUid}}});
   const CheckReport report = check([&](int) { return found; });
   EXPECT_THAT(repaired_, IsEmpty());
   const json::object told = to_json(report);
@@ -368,7 +400,8 @@ TEST_F(CheckHost, WhatMayBeAnotherServersIsLeftAlone) {
 TEST_F(CheckHost, WhatIsNoLongerOursIsLeftAlone) {
   const CheckReport report = check([](int look) {
     Found found;
-    found.machines.processes.push_back({.pid = 99, .uid = kUid, .ours = look < 3});
+    found.engines.push_back(
+        {.engine = core::kFirstEngine, .processes = {{.pid = 99, .uid = kUid, .ours = look < 3}}});
     return found;
   });
   EXPECT_THAT(repaired_, IsEmpty());

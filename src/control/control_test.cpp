@@ -52,7 +52,7 @@ class Keys : public ControlTest {
   Keys() {
     auto store = store::open_sqlite_store({.path = dir_ + "/store.db"});
     EXPECT_TRUE(store) << store.error().text();
-    db_.emplace(*std::move(store));
+    db_.emplace(io_.get_executor(), *std::move(store));
     ring_.emplace(*db_, clock_, master(1));
   }
   core::Tenant tenant(const std::string& name) {

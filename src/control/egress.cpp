@@ -23,7 +23,7 @@ net::Task<Result<core::EgressPolicy>> Egress::find(core::TenantId tenant, std::s
   if (name == core::kInternetEgress) co_return core::internet_egress();
   if (name == core::kNoEgress) co_return core::no_egress();
   auto own = co_await services_.db.run(
-      [&](store::Store& store) { return store.find_egress_policy(tenant, name); });
+      [&](const store::Store& store) { return store.find_egress_policy(tenant, name); });
   if (!own) co_return std::unexpected(own.error());
   if (*own) co_return **std::move(own);
   if (auto at = common_.find(name); at != common_.end()) co_return at->second;
@@ -42,8 +42,9 @@ Result<core::EgressPolicy> Egress::find_maximum(const std::string& name) const {
 
 net::Task<Result<std::vector<core::EgressPolicy>>> Egress::list(core::TenantId tenant) {
   FB_CO_TRY_ASSIGN(std::vector<core::EgressPolicy> all,
-                   co_await services_.db.run(
-                       [&](store::Store& store) { return store.list_egress_policies(tenant); }));
+                   co_await services_.db.run([&](const store::Store& store) {
+                     return store.list_egress_policies(tenant);
+                   }));
   for (const auto& [name, policy] : common_) {
     const auto same = [&name](const core::EgressPolicy& own) { return own.name == name; };
     if (std::ranges::none_of(all, same)) all.push_back(policy);
@@ -104,8 +105,8 @@ net::Task<Result<>> Egress::check_choice(core::TenantId tenant, std::string name
 net::Task<core::EgressStack> Egress::stack_for(core::TenantId tenant_id, std::string machine,
                                                std::string policy_name) {
   core::EgressStack stack{core::no_egress(), core::no_egress(), {}};
-  auto tenant =
-      co_await services_.db.run([&](store::Store& store) { return store.find_tenant(tenant_id); });
+  auto tenant = co_await services_.db.run(
+      [&](const store::Store& store) { return store.find_tenant(tenant_id); });
   Result<core::EgressPolicy> maximum = fail(Code::not_found, "the tenant is gone");
   if (tenant && *tenant) maximum = find_maximum((*tenant)->egress.maximum);
   auto policy = co_await find(tenant_id, policy_name);
@@ -139,7 +140,7 @@ net::Task<Result<>> Egress::cut_off(LivePtr vm, Deadline deadline) {
     services_.log.error("the rules that close a network cannot be loaded; it is removed",
                         {{"id", vm->record.id.str()}, {"error", closed.error().text()}});
   co_await dismiss(vm);
-  FB_CO_TRY(co_await machine->unplug_network());
+  FB_CO_TRY(co_await machine->detach_network());
   if (auto told = co_await machine->agent().set_network(false, Deadline::in(kTellDeadline)); !told)
     services_.log.warn("a guest keeps a card that leads nowhere",
                        {{"id", vm->record.id.str()}, {"error", told.error().text()}});
@@ -150,7 +151,7 @@ net::Task<void> Egress::leave_unused(LivePtr vm) {
   const std::shared_ptr<machine::Machine> machine = vm->machine;
   if (!machine || has_network(*vm)) co_return;
   co_await dismiss(vm);
-  if (auto left = co_await machine->unplug_network(); !left)
+  if (auto left = co_await machine->detach_network(); !left)
     services_.log.warn("an unused network stays",
                        {{"id", vm->record.id.str()}, {"error", left.error().text()}});
 }

@@ -16,6 +16,8 @@
 #include <gtest/gtest.h>
 
 #include "base/sys.h"
+#include "control/counting_outlet.h"
+#include "control/limits_gate.h"
 #include "control/services.h"
 #include "store/sqlite/sqlite_store.h"
 
@@ -33,10 +35,14 @@ class SetClock final : public core::Clock {
 
 // What the fake host holds and what was asked of it.
 struct FakeHost {
-  std::set<std::string> machines;  // alive
+  std::set<std::string> machines;   // alive
+  std::set<std::string> suspended;  // saved
   int restored = 0;
   int ended = 0;
   bool refuse = false;  // restores fail
+  machine::Features features{machine::Feature::cut_layers, machine::Feature::fork,
+                             machine::Feature::network, machine::Feature::park,
+                             machine::Feature::suspend};
   std::map<std::string, machine::ProcessUsage> usage;
 };
 
@@ -65,7 +71,7 @@ class FakeMachine final : public machine::Machine {
   net::Task<Result<>> rehearse(Deadline) override { return done(); }
   net::Task<Result<>> park(Deadline) override { return done(); }
   net::Task<Result<>> unpark(const machine::Identity&, Deadline) override { return done(); }
-  net::Task<Result<>> unplug_network() override { return done(); }
+  net::Task<Result<>> detach_network() override { return done(); }
   net::Task<Result<>> cut_layer(const std::string&, Deadline) override { return done(); }
   net::Task<Result<>> snapshot(const std::string&, Deadline) override { return done(); }
   net::Task<Result<>> suspend(Deadline) override { return done(); }
@@ -97,7 +103,12 @@ class FakeEngine final : public machine::Engine {
  public:
   using Made = Result<std::unique_ptr<machine::Machine>>;
 
-  explicit FakeEngine(FakeHost& host) : host_(host) {}
+  explicit FakeEngine(FakeHost& host, std::string name = core::kFirstEngine)
+      : host_(host), name_(std::move(name)) {}
+
+  const std::string& name() const override { return name_; }
+  machine::Isolation isolation() const override { return machine::Isolation::emulated; }
+  machine::Features features() const override { return host_.features; }
 
   net::Task<Made> boot(machine::BootSpec, Deadline) override { co_return cannot(); }
   net::Task<Result<std::shared_ptr<machine::Snapshot>>> load(const std::string& directory,
@@ -118,26 +129,39 @@ class FakeEngine final : public machine::Engine {
   net::Task<Made> attach(const std::string&, Deadline) override { co_return cannot(); }
   net::Task<Result<>> discard(const std::string& id, Deadline) override {
     host_.machines.erase(id);
+    host_.suspended.erase(id);
     co_return Result<>();
   }
   net::Task<Result<>> unload(const std::string&, Deadline) override { co_return Result<>(); }
   std::vector<machine::HeldSnapshot> held() const override { return {}; }
-  Result<std::vector<std::string>> snapshot_disks(const std::string&) const override {
-    return std::vector<std::string>{};
+  Result<machine::DiskContent> snapshot_disk(const std::string&) const override {
+    return machine::DiskContent{};
   }
+  machine::SnapshotBytes snapshot_bytes(const std::string&) const override { return {}; }
+  std::string snapshot_directory(const std::string& name) const override { return "/s/" + name; }
+  Result<std::vector<std::string>> snapshots() const override { return std::vector<std::string>(); }
   net::Task<Result<>> remove_snapshot(const std::string&, Deadline) override {
     co_return Result<>();
   }
   Result<std::vector<machine::FoundMachine>> list() const override {
-    return std::vector<machine::FoundMachine>{};
+    std::vector<machine::FoundMachine> found;
+    for (const std::string& id : host_.machines) found.push_back({.id = id, .process = true});
+    for (const std::string& id : host_.suspended) found.push_back({.id = id, .suspended = true});
+    return found;
   }
-  bool is_suspended(const std::string&) const override { return false; }
+  bool is_suspended(const std::string& id) const override { return host_.suspended.contains(id); }
   std::uint64_t stored_bytes(const std::string&) const override { return 0; }
+  std::set<std::string> own_machines() const override { return {}; }
+  Result<machine::Inventory> inventory() const override {
+    return machine::Inventory{.engine = name_};
+  }
+  net::Task<Result<>> repair(machine::Leftover, Deadline) override { co_return Result<>(); }
 
  private:
   static std::unexpected<Error> cannot() { return fail(Code::internal, "not in this test"); }
 
   FakeHost& host_;
+  std::string name_;
 };
 
 // Everything that Services names, on a directory of its own.
@@ -147,14 +171,18 @@ class FakeWorld : public testing::Test {
     std::filesystem::create_directories(dir_);
     auto store = store::open_sqlite_store({.path = dir_ + "/store.db"});
     EXPECT_TRUE(store) << store.error().text();
-    db_.emplace(*std::move(store));
-    services_.emplace(Services{.engine = engine_,
+    db_.emplace(io_.get_executor(), *std::move(store));
+    services_.emplace(Services{.engines = engines_,
                                .db = *db_,
                                .catalogue = catalogue_,
                                .clock = clock_,
                                .log = log_,
                                .metrics = metrics_,
+                               .gate = gate_,
+                               .outlet = outlet_,
+                               .traffic = Traffic(metrics_),
                                .executor = io_.get_executor(),
+                               .pool = pool_,
                                .options = {},
                                .fault = {},
                                .app_log = AppLog(io_.get_executor(), dir_ + "/logs"),
@@ -163,13 +191,18 @@ class FakeWorld : public testing::Test {
   ~FakeWorld() override { std::filesystem::remove_all(dir_); }
 
   net::asio::io_context io_;
+  net::asio::thread_pool pool_{1};
   std::string dir_ = std::filesystem::temp_directory_path() / ("fb-world-" + sys::random_hex(8));
   FakeHost host_;
   FakeEngine engine_{host_};
+  machine::Engines engines_{engine_};
   SetClock clock_;
-  image::Catalogue catalogue_{engine_, io_.get_executor(), dir_, clock_};
+  image::Catalogue catalogue_{engines_, io_.get_executor(), clock_};
   obs::Log log_{2, obs::LogFormat::text, obs::Level::error};
   obs::Metrics metrics_;
+  core::TenantLimits limits_;
+  LimitsGate gate_{[this](const core::TenantId&) { return &limits_; }, clock_, metrics_};
+  CountingOutlet outlet_{metrics_};
   std::optional<store::Database> db_;
   std::optional<Services> services_;
 };

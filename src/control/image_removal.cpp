@@ -15,7 +15,8 @@ std::string image_cannot(std::string_view what, const core::Image& image) {
 
 namespace {
 
-Result<> note_removed(store::Store& store, const core::ImageVersion& version, Removed& removed) {
+Result<> note_removed(const store::Store& store, const core::ImageVersion& version,
+                      Removed& removed) {
   FB_TRY_ASSIGN(const auto builds, store.list_builds(version.image, version.number));
   for (const core::Build& build : builds) removed.builds.push_back(build.id);
   removed.versions.push_back(version);
@@ -63,7 +64,7 @@ Result<Removed> remove_version_in(store::Store& store, const core::Image& image,
 
 }  // namespace
 
-Result<std::vector<core::ImageVersion>> unused_versions(store::Store& store,
+Result<std::vector<core::ImageVersion>> unused_versions(const store::Store& store,
                                                         const core::Image& image) {
   FB_TRY_ASSIGN(const auto newest, store.latest_runnable(image.id));
   FB_TRY_ASSIGN(const auto live, store.live_microvms());
@@ -97,7 +98,7 @@ net::Task<void> Images::forget(Removed removed, Deadline deadline) {
   for (const core::BuildId& build : removed.builds) log_.remove(build);
   for (const core::ImageVersion& version : removed.versions) co_await pool_.drop(version);
   for (const core::ImageVersion& version : removed.versions)
-    co_await forget_snapshot(version.snapshot, deadline);
+    co_await forget_snapshot(core::snapshot_of(version), deadline);
 }
 
 net::Task<Result<std::vector<core::ImageVersion>>> Images::prune(core::TenantId tenant,
@@ -121,7 +122,7 @@ net::Task<Result<>> Images::remove(core::TenantId tenant, std::string name_or_id
   FB_CO_TRY_ASSIGN(const core::Image image, co_await find(tenant, std::move(name_or_id)));
   if (image.tenant != tenant)
     co_return fail(Code::denied, image_cannot("removed: it is the system's", image));
-  // One turn of the store: a launch has its record before, or does not find the version after.
+  // One transaction: a launch has its record before, or does not find the version after.
   FB_CO_TRY_ASSIGN(Removed removed, co_await services_.db.run([&](store::Store& store) {
     return remove_in(store, tenant, image.id);
   }));
@@ -139,34 +140,34 @@ net::Task<Result<>> Images::remove_version(core::Image image, core::ImageVersion
   co_return Result<>();
 }
 
-net::Task<void> Images::forget_snapshot(std::string snapshot, Deadline deadline) {
-  if (snapshot.empty()) co_return;
-  // A build that changed nothing has taken the snapshot of an older version.
-  const auto all =
-      co_await services_.db.run([](store::Store& store) { return store.all_versions(); });
-  if (!all || held_.contains(snapshot)) co_return;
-  for (const core::ImageVersion& other : *all)
-    if (other.snapshot == snapshot) co_return;
-  co_await services_.catalogue.release(snapshot);
-  (void)co_await services_.engine.remove_snapshot(services_.catalogue.directory(snapshot),
-                                                  deadline);
+net::Task<Result<bool>> Images::is_needed(core::SnapshotRef snapshot) {
+  FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([&](const store::Store& store) {
+    return store.versions_with_snapshot(snapshot.name);
+  }));
+  co_return std::ranges::any_of(versions, [&](const core::ImageVersion& version) {
+    return core::snapshot_of(version) == snapshot;
+  });
 }
 
-net::Task<Result<bool>> Images::hold(std::string snapshot) {
+net::Task<void> Images::forget_snapshot(core::SnapshotRef snapshot, Deadline deadline) {
+  if (snapshot.empty()) co_return;
+  // A build that changed nothing has taken the snapshot of an older version.
+  const auto needed = co_await is_needed(snapshot);
+  if (!needed || *needed || held_.contains(snapshot)) co_return;
+  (void)co_await services_.catalogue.remove(std::move(snapshot), deadline);
+}
+
+net::Task<Result<bool>> Images::hold(core::SnapshotRef snapshot) {
   // Held before it is looked for: a removal that begins in between sees one or the other.
   held_.insert(snapshot);
-  const auto all =
-      co_await services_.db.run([](store::Store& store) { return store.all_versions(); });
-  if (all) {
-    for (const core::ImageVersion& version : *all)
-      if (version.snapshot == snapshot) co_return true;
-  }
+  const auto needed = co_await is_needed(snapshot);
+  if (needed && *needed) co_return true;
   co_await let_go(std::move(snapshot), Deadline::in(std::chrono::seconds(20)));
-  if (!all) co_return std::unexpected(all.error());
+  if (!needed) co_return std::unexpected(needed.error());
   co_return false;
 }
 
-net::Task<void> Images::let_go(std::string snapshot, Deadline deadline) {
+net::Task<void> Images::let_go(core::SnapshotRef snapshot, Deadline deadline) {
   if (const auto at = held_.find(snapshot); at != held_.end()) held_.erase(at);
   co_await forget_snapshot(std::move(snapshot), deadline);
 }

@@ -1,5 +1,5 @@
-// How records of images and versions go, each in one turn of the store; their files follow. For
-// Images only; any thread that may use the store.
+// How records of images and versions go, each in one transaction; their files follow. For Images
+// only; any thread that may use the store.
 #pragma once
 
 #include <string>
@@ -22,7 +22,7 @@ std::string image_cannot(std::string_view what, const core::Image& image);
 
 // Versions that nobody uses, oldest first: not the newest that can run, none that is being built,
 // none whose microVMs live, and not the last of all.
-Result<std::vector<core::ImageVersion>> unused_versions(store::Store& store,
+Result<std::vector<core::ImageVersion>> unused_versions(const store::Store& store,
                                                         const core::Image& image);
 Result<Removed> remove_versions(store::Store& store,
                                 const std::vector<core::ImageVersion>& versions);

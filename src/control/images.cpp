@@ -1,9 +1,6 @@
 #include "control/images.h"
 
-#include <sys/stat.h>
-
 #include "base/json.h"
-#include "base/sys.h"
 #include "control/version_config.h"
 #include "image/hook_caller.h"
 #include "store/walk.h"
@@ -13,6 +10,13 @@ namespace {
 
 using core::ImageState;
 using core::VersionState;
+
+// For the records of a build. It has taken minutes: a slow disk is waited for.
+constexpr auto kRecordTime = std::chrono::minutes(10);
+
+bool unfinished(const core::ImageVersion& version) {
+  return version.state == VersionState::pending || version.state == VersionState::in_progress;
+}
 
 // Images whose build a crash cut; their older versions can still be run.
 Result<> fail_unfinished_images(store::Store& store) {
@@ -28,51 +32,54 @@ Result<> fail_unfinished_images(store::Store& store) {
   return {};
 }
 
+// A version whose build a crash cut, with its builds, unless it has ended otherwise meanwhile.
+Result<> fail_unfinished_version(store::Store& store, const core::ImageVersion& cut,
+                                 core::Time now) {
+  FB_TRY_ASSIGN(auto version, store.find_version(cut.image, cut.number));
+  if (!version || !unfinished(*version)) return {};
+  version->state = VersionState::failed;
+  version->state_reason = "The server stopped during the build; build it again.";
+  version->updated = now;
+  FB_TRY(store.update_version(*version));
+  FB_TRY_ASSIGN(const auto builds, store.list_builds(cut.image, cut.number));
+  for (core::Build build : builds) {
+    if (build.finished) continue;
+    build.state = core::BuildState::failed;
+    build.state_reason = version->state_reason;
+    build.finished = version->updated;
+    FB_TRY(store.update_build(build));
+  }
+  return {};
+}
+
 }  // namespace
 
 net::Task<Result<>> Images::recover() {
-  FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([](const store::Store& store) {
     return store.all_versions();
   }));
   FB_CO_TRY(co_await services_.db.run(fail_unfinished_images));
-  for (core::ImageVersion version : versions) {
-    if (version.state != VersionState::pending && version.state != VersionState::in_progress)
-      continue;
-    version.state = VersionState::failed;
-    version.state_reason = "The server stopped during the build; build it again.";
+  for (const core::ImageVersion& version : versions) {
+    if (!unfinished(version)) continue;
     // Half a snapshot may be there, or a whole one with its memory held.
-    const std::string directory =
-        services_.catalogue.directory(version.image.str() + "-" + std::to_string(version.number));
-    (void)co_await services_.engine.remove_snapshot(directory,
-                                                    Deadline::in(std::chrono::seconds(20)));
-    version.updated = services_.clock.now();
-    FB_CO_TRY(co_await services_.db.run([&version](store::Store& store) -> Result<> {
-      FB_TRY(store.update_version(version));
-      FB_TRY_ASSIGN(const auto builds, store.list_builds(version.image, version.number));
-      for (core::Build build : builds) {
-        if (build.finished) continue;
-        build.state = core::BuildState::failed;
-        build.state_reason = version.state_reason;
-        build.finished = version.updated;
-        FB_TRY(store.update_build(build));
-      }
-      return {};
-    }));
+    core::SnapshotRef half{version.engine,
+                           version.image.str() + "-" + std::to_string(version.number)};
+    (void)co_await services_.catalogue.remove(std::move(half),
+                                              Deadline::in(std::chrono::seconds(20)));
+    const core::Time now = services_.clock.now();
+    FB_CO_TRY(co_await services_.db.run(
+        [&](store::Store& store) { return fail_unfinished_version(store, version, now); }));
   }
   co_return co_await sweep();
 }
 
 net::Task<Result<>> Images::sweep() {
   // Looked for before the records are: what a build has made by now has its record by then.
-  const std::string directory = services_.catalogue.directory("");
-  std::vector<std::string> found;
-  if (sys::exists(directory)) {
-    FB_CO_TRY_ASSIGN(found, sys::list_dir(directory));
-  }
+  FB_CO_TRY_ASSIGN(const std::vector<core::SnapshotRef> found, services_.catalogue.found());
   std::set<std::string> snapshots;
   std::set<core::BuildId> builds;
   std::set<WarmPool::Key> known;
-  FB_CO_TRY(co_await services_.db.run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await services_.db.run([&](const store::Store& store) -> Result<> {
     FB_TRY_ASSIGN(const auto versions, store.all_versions());
     for (const core::ImageVersion& version : versions) {
       known.emplace(version.image, version.number);
@@ -84,19 +91,16 @@ net::Task<Result<>> Images::sweep() {
     return {};
   }));
   co_await pool_.keep_only(std::move(known));
-  for (const std::string& name : found)
-    if (!snapshots.contains(name) && !name.starts_with(machine::kForkBasePrefix))
-      co_await forget_snapshot(name, Deadline::in(std::chrono::seconds(20)));
+  for (const core::SnapshotRef& snapshot : found)
+    if (!snapshots.contains(snapshot.name))
+      co_await forget_snapshot(snapshot, Deadline::in(std::chrono::seconds(20)));
   co_return log_.keep_only(builds);
 }
 
 Result<std::vector<core::ImageVersion>> fail_versions_of(store::Store& store,
                                                          const std::string& snapshot,
                                                          core::Time now) {
-  FB_TRY_ASSIGN(auto versions, store.all_versions());
-  std::erase_if(versions, [&](const core::ImageVersion& version) {
-    return version.snapshot != snapshot || snapshot.empty();
-  });
+  FB_TRY_ASSIGN(auto versions, store.versions_with_snapshot(snapshot));
   for (core::ImageVersion& version : versions) {
     version.state = VersionState::failed;
     version.active = false;
@@ -108,9 +112,9 @@ Result<std::vector<core::ImageVersion>> fail_versions_of(store::Store& store,
   return versions;
 }
 
-net::Task<Result<>> Images::lost(std::string snapshot) {
+net::Task<Result<>> Images::lost(core::SnapshotRef snapshot) {
   FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([&](store::Store& store) {
-    return fail_versions_of(store, snapshot, services_.clock.now());
+    return fail_versions_of(store, snapshot.name, services_.clock.now());
   }));
   for (const core::ImageVersion& version : versions) co_await pool_.drop(version);
   co_await forget_snapshot(std::move(snapshot), Deadline::in(std::chrono::seconds(20)));
@@ -118,7 +122,7 @@ net::Task<Result<>> Images::lost(std::string snapshot) {
 }
 
 net::Task<Result<core::Image>> Images::find(core::TenantId tenant, std::string name_or_id) {
-  auto found = co_await services_.db.run([&](store::Store& store) {
+  auto found = co_await services_.db.run([&](const store::Store& store) {
     return name_or_id.starts_with("image-") ? store.find_image(tenant, core::ImageId(name_or_id))
                                             : store.find_image_by_name(tenant, name_or_id);
   });
@@ -130,17 +134,11 @@ net::Task<Result<core::Image>> Images::find(core::TenantId tenant, std::string n
 net::Task<Result<std::vector<core::ImageVersion>>> Images::versions(const core::Image& image) {
   const core::ImageId id = image.id;
   co_return co_await services_.db.run(
-      [&id](store::Store& store) { return store.list_versions(id); });
+      [&id](const store::Store& store) { return store.list_versions(id); });
 }
 
 SnapshotBytes Images::occupied(const core::ImageVersion& version) const {
-  if (version.snapshot.empty()) return {};
-  const auto allocated = [](const std::string& path) {
-    struct stat st{};
-    return ::stat(path.c_str(), &st) == 0 ? static_cast<std::uint64_t>(st.st_blocks) * 512 : 0;
-  };
-  const std::string directory = services_.catalogue.directory(version.snapshot);
-  return {.disk = allocated(directory + "/disk.qcow2"), .memory = allocated(directory + "/ram")};
+  return services_.catalogue.bytes(core::snapshot_of(version));
 }
 
 SnapshotBytes Images::occupied(const std::vector<core::ImageVersion>& versions) const {
@@ -178,7 +176,7 @@ Result<> make_room(store::Store& store, const core::Image& image, std::size_t al
                                    " versions; " + repair);
 }
 
-// All in one transaction's time: nobody else writes between the looks and the writes.
+// In one transaction: nobody else writes between the looks and the writes.
 Result<NewVersion> begin_in(store::Store& store, const core::TenantId& tenant,
                             const core::TenantLimits& limits, const std::string& name,
                             const core::Tags& tags, core::ImageVersion version, bool prune,
@@ -229,11 +227,17 @@ net::Task<Result<NewVersion>> Images::begin(core::TenantId tenant, core::TenantL
   FB_CO_TRY(core::check(version.hooks));
   FB_CO_TRY(core::size_for(version.memory_mib));
   version.created = services_.clock.now();
+  const machine::Engine& engine = services_.engines.standard();
+  version.engine = engine.name();
+  version.isolation = engine.isolation();
+  const Deadline deadline = Deadline::in(kRecordTime);
   Removed removed;
-  auto made = co_await services_.db.run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(auto records, co_await services_.db.begin(deadline));
+  FB_CO_TRY_ASSIGN(NewVersion made, co_await records.run([&](store::Store& store) {
     return begin_in(store, tenant, limits, name, tags, version, prune, removed);
-  });
-  if (made) made->removed = removed.versions;
+  }));
+  FB_CO_TRY(co_await records.commit(deadline));
+  made.removed = removed.versions;
   co_await forget(std::move(removed), Deadline::in(std::chrono::seconds(60)));
   co_return made;
 }
@@ -242,13 +246,15 @@ net::Task<Result<std::optional<NewVersion>>> Images::made_by(core::TenantId tena
                                                              std::string name,
                                                              std::string order_key) {
   co_return co_await services_.db.run(
-      [&](store::Store& store) -> Result<std::optional<NewVersion>> {
+      [&](const store::Store& store) -> Result<std::optional<NewVersion>> {
         FB_TRY_ASSIGN(const auto image, store.find_image_by_name(tenant, name));
         if (!image || image->tenant != tenant) return std::nullopt;
         if (image->state == ImageState::creating || image->state == ImageState::updating)
           return std::nullopt;
         FB_TRY_ASSIGN(const auto newest, store.latest_runnable(image->id));
         if (!newest || order_key_of(*newest) != order_key) return std::nullopt;
+        // Another engine makes another snapshot of the same.
+        if (newest->engine != services_.engines.standard().name()) return std::nullopt;
         FB_TRY_ASSIGN(const auto builds, store.list_builds(image->id, newest->number));
         if (builds.empty()) return std::nullopt;
         return NewVersion{
@@ -256,16 +262,17 @@ net::Task<Result<std::optional<NewVersion>>> Images::made_by(core::TenantId tena
       });
 }
 
-net::Task<Result<>> Images::validate(std::string snapshot, core::Hooks hooks,
+net::Task<Result<>> Images::validate(core::SnapshotRef snapshot, core::Hooks hooks,
                                      std::string machine_id, std::function<Result<>()> proceed,
                                      Deadline deadline) {
   if (!hooks[core::Hook::validate].enabled) co_return Result<>();
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(snapshot.engine));
   FB_CO_TRY_ASSIGN(auto loaded, co_await services_.catalogue.load(std::move(snapshot), deadline));
   building_.insert(machine_id);
   auto body = [&]() -> net::Task<Result<>> {
-    FB_CO_TRY_ASSIGN(auto clone,
-                     co_await services_.engine.restore(std::move(loaded),
-                                                       {.id = machine_id, .limits = {}}, deadline));
+    FB_CO_TRY_ASSIGN(
+        auto clone,
+        co_await engine->restore(std::move(loaded), {.id = machine_id, .limits = {}}, deadline));
     Result<> valid = proceed();
     if (valid) valid = co_await clone->wake(machine::fresh_identity(machine_id, 1), deadline);
     if (valid) {
@@ -285,12 +292,34 @@ net::Task<Result<>> Images::validate(std::string snapshot, core::Hooks hooks,
   co_return result;
 }
 
+namespace {
+
+// Of the image, only what the build decides: its tags may have been changed meanwhile.
+Result<> finish_in(store::Store& store, NewVersion& made) {
+  FB_TRY_ASSIGN(auto image, store.find_image(made.image.tenant, made.image.id));
+  if (!image) return fail(Code::not_found, "image " + made.image.name + " was removed");
+  image->state = made.image.state;
+  image->updated = made.image.updated;
+  FB_TRY(store.update_version(made.version));
+  FB_TRY(store.update_build(made.build));
+  FB_TRY(store.update_image(*image));
+  made.image = *std::move(image);
+  return {};
+}
+
+}  // namespace
+
 net::Task<Result<>> Images::finish(NewVersion& made, Result<std::string> snapshot) {
   core::ImageVersion& version = made.version;
   const core::Time now = services_.clock.now();
   version.state = snapshot ? VersionState::successful : VersionState::failed;
   version.active = snapshot.has_value();
-  version.state_reason = snapshot ? "" : snapshot.error().message;
+  // A hook's answer, or what an instruction printed last, may be part of it.
+  version.state_reason =
+      snapshot ? ""
+               : services_.outlet.pass_whole(
+                     {.tenant = made.image.tenant, .microvm = {}, .origin = Origin::reason},
+                     snapshot.error().message);
   version.snapshot = snapshot.value_or("");
   version.updated = made.image.updated = now;
   if (made.first)
@@ -301,16 +330,13 @@ net::Task<Result<>> Images::finish(NewVersion& made, Result<std::string> snapsho
   made.build.state_reason = version.state_reason;
   made.build.finished = now;
   if (!snapshot) {
-    const std::string name = made.snapshot_name();
-    co_await services_.catalogue.release(name);
-    (void)co_await services_.engine.remove_snapshot(services_.catalogue.directory(name),
-                                                    Deadline::in(std::chrono::seconds(20)));
+    (void)co_await services_.catalogue.remove(made.snapshot(),
+                                              Deadline::in(std::chrono::seconds(20)));
   }
-  FB_CO_TRY(co_await services_.db.run([&](store::Store& store) -> Result<> {
-    FB_TRY(store.update_version(version));
-    FB_TRY(store.update_build(made.build));
-    return store.update_image(made.image);
-  }));
+  const Deadline deadline = Deadline::in(kRecordTime);
+  FB_CO_TRY_ASSIGN(auto records, co_await services_.db.begin(deadline));
+  FB_CO_TRY(co_await records.run([&](store::Store& store) { return finish_in(store, made); }));
+  FB_CO_TRY(co_await records.commit(deadline));
   services_.log.info("image built", {{"image", made.image.name},
                                      {"version", core::version_text(version.number)},
                                      {"state", to_string(version.state)},
@@ -342,11 +368,12 @@ net::Task<Result<core::ImageVersion>> Images::build_from_base(
                            .config = json::serialize(config)};
   FB_CO_TRY_ASSIGN(NewVersion made,
                    co_await begin(tenant, limits, request.name, request.tags, std::move(draft)));
-  const std::string name = made.snapshot_name();
+  const core::SnapshotRef snapshot = made.snapshot();
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(snapshot.engine));
   const std::string machine_id = "build-" + made.build.id.str();
   image::SnapshotSpec spec{
       .disk = {.base = base_disk_, .layers = {}, .id = "base"},
-      .directory = services_.catalogue.directory(name),
+      .directory = engine->snapshot_directory(snapshot.name),
       .machine_id = machine_id,
       .tenant = {.app_is_pid1 = request.app && request.app_is_pid1,
                  .app = request.app,
@@ -364,11 +391,12 @@ net::Task<Result<core::ImageVersion>> Images::build_from_base(
       .log = [progress](std::string_view text) {
         if (progress) progress(text.substr(0, text.find('\n')));
       }};
-  auto built = co_await image::make_snapshot(services_.engine, std::move(spec), deadline);
+  auto built = co_await image::make_snapshot(*engine, std::move(spec), deadline);
   if (built)
-    built = co_await validate(name, request.hooks, machine_id, [] { return Result<>(); }, deadline);
-  FB_CO_TRY(
-      co_await finish(made, built ? Result<std::string>(name) : std::unexpected(built.error())));
+    built =
+        co_await validate(snapshot, request.hooks, machine_id, [] { return Result<>(); }, deadline);
+  FB_CO_TRY(co_await finish(
+      made, built ? Result<std::string>(snapshot.name) : std::unexpected(built.error())));
   if (!built) co_return fail(built.error(), "building image " + made.image.name);
   co_return made.version;
 }

@@ -39,17 +39,13 @@ struct NewVersion {
   bool unchanged = false;                   // nothing is made: this version is the same
   std::vector<core::ImageVersion> removed;  // to make room for it
 
-  // Name of its snapshot.
-  std::string snapshot_name() const {
-    return image.id.str() + "-" + std::to_string(version.number);
+  // Of its own, made by its engine.
+  core::SnapshotRef snapshot() const {
+    return {version.engine, image.id.str() + "-" + std::to_string(version.number)};
   }
 };
 
-// What a snapshot occupies on the disk of the host.
-struct SnapshotBytes {
-  std::uint64_t disk = 0;
-  std::uint64_t memory = 0;
-};
+using machine::SnapshotBytes;
 
 // Versions whose snapshot is gone from the disk become FAILED and say why: nobody runs them, and no
 // build takes that snapshot for its own. Which ones.
@@ -75,13 +71,13 @@ class Images {
   // left by a crash between a record's end and its files'.
   net::Task<Result<>> sweep();
   // The files of a snapshot are gone: its versions are failed, and what was made from it is ended.
-  net::Task<Result<>> lost(std::string snapshot);
+  net::Task<Result<>> lost(core::SnapshotRef snapshot);
   BuildLog& log() { return log_; }
   // Keeps a snapshot while a build needs it, whatever is removed. false: no version has it any
   // more.
-  net::Task<Result<bool>> hold(std::string snapshot);
+  net::Task<Result<bool>> hold(core::SnapshotRef snapshot);
   // The last to let go removes it if no version has it.
-  net::Task<void> let_go(std::string snapshot, Deadline deadline);
+  net::Task<void> let_go(core::SnapshotRef snapshot, Deadline deadline);
 
   // Straight from the base root filesystem. Recorded, then built; returns when the build has ended.
   // An image that exists gets a new version.
@@ -102,8 +98,9 @@ class Images {
   net::Task<Result<>> finish(NewVersion& made, Result<std::string> snapshot);
   // A first clone that nobody keeps must say that it is fit, if there is such a hook. `proceed` is
   // asked once the clone is there.
-  net::Task<Result<>> validate(std::string snapshot, core::Hooks hooks, std::string machine_id,
-                               std::function<Result<>()> proceed, Deadline deadline);
+  net::Task<Result<>> validate(core::SnapshotRef snapshot, core::Hooks hooks,
+                               std::string machine_id, std::function<Result<>()> proceed,
+                               Deadline deadline);
   // What the base disk has of --guest-ca.
   const image::CaMark& ca() const { return ca_; }
   // Machines of builds under way.
@@ -129,7 +126,9 @@ class Images {
   // What belonged to records that are gone.
   net::Task<void> forget(Removed removed, Deadline deadline);
   // Unless a version or a build has it.
-  net::Task<void> forget_snapshot(std::string snapshot, Deadline deadline);
+  // A version stands on it.
+  net::Task<Result<bool>> is_needed(core::SnapshotRef snapshot);
+  net::Task<void> forget_snapshot(core::SnapshotRef snapshot, Deadline deadline);
 
   Services& services_;
   WarmPool& pool_;
@@ -137,7 +136,7 @@ class Images {
   image::CaMark ca_;
   BuildLog log_;
   std::set<std::string> building_;
-  std::multiset<std::string> held_;  // snapshots
+  std::multiset<core::SnapshotRef> held_;
 };
 
 }  // namespace firebreak::control

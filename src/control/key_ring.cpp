@@ -21,13 +21,15 @@ Error unknown_access_key() {
 }  // namespace
 
 net::Task<Result<>> KeyRing::load() {
-  FB_CO_TRY_ASSIGN(const auto tenants,
-                   co_await db_.run([](store::Store& store) { return store.list_tenants(); }));
+  FB_CO_TRY_ASSIGN(const auto tenants, co_await db_.run([](const store::Store& store) {
+    return store.list_tenants();
+  }));
   for (const core::Tenant& tenant : tenants) {
     tenants_[tenant.id] = tenant;
     const core::TenantId id = tenant.id;
-    FB_CO_TRY_ASSIGN(const auto keys,
-                     co_await db_.run([&id](store::Store& store) { return store.list_keys(id); }));
+    FB_CO_TRY_ASSIGN(const auto keys, co_await db_.run([&id](const store::Store& store) {
+      return store.list_keys(id);
+    }));
     for (const core::Key& key : keys) {
       keys_[key.id] = key;
       by_hash_[key.api_key_hash] = key.id;

@@ -1,8 +1,5 @@
 #include "control/lifecycle.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-
 #include "control/metering.h"
 #include "control/version_config.h"
 #include "image/hook_caller.h"
@@ -58,22 +55,25 @@ machine::Identity Lifecycle::identity_of(LiveMicrovm& vm) const {
 }
 
 // Writes the change, then tells everybody: the log, the metrics, those who wait.
-net::Task<Result<>> Lifecycle::commit(LiveMicrovm& vm, store::MicrovmChange change) {
+net::Task<Result<>> Lifecycle::commit(LiveMicrovm& vm, store::MicrovmChange change,
+                                      store::Durability durability) {
   change.id = vm.record.id;
   change.expected = vm.record.revision;
   change.at = services_.clock.now();
   if (change.state) change.meter = vm.meter;
   const MicrovmState from = vm.record.state;
   const core::Time since = vm.record.state_since;
-  auto written =
-      co_await services_.db.run([&change](store::Store& store) { return store.change(change); });
+  auto written = co_await services_.db.run(
+      [&change](store::Store& store) { return store.change(change); }, durability);
   if (!written) {
     services_.log.error("store", {{"id", vm.record.id.str()}, {"error", written.error().text()}});
     services_.metrics.add("firebreak_errors_total",
                           obs::label("code", to_string(written.error().code)));
+    registry_.note(vm);  // to be settled
     co_return std::unexpected(written.error());
   }
   vm.record = *std::move(written);
+  registry_.note(vm);
   if (change.state && *change.state != from) {
     services_.log.info("transition", {{"id", vm.record.id.str()},
                                       {"tenant", vm.record.tenant.str()},
@@ -83,6 +83,7 @@ net::Task<Result<>> Lifecycle::commit(LiveMicrovm& vm, store::MicrovmChange chan
                                       {"reason", vm.record.state_reason}});
     services_.metrics.add("firebreak_transitions_total",
                           obs::label("to", to_string(vm.record.state)));
+    vm.changed.notify();
     services_.changed.notify();
   }
   co_return Result<>();
@@ -104,12 +105,18 @@ net::Task<void> Lifecycle::watch_application(LivePtr vm,
   auto output = co_await machine->agent().exec_output("app", vm->app_offset,
                                                       Deadline::in(std::chrono::seconds(30)));
   if (!output) co_return;
+  const Passage passage{vm->record.tenant, vm->record.id, Origin::log};
+  const auto out = services_.outlet.open(passage);
+  const auto err = services_.outlet.open(passage);
   for (;;) {
     auto frame = co_await (*output)->next(deadline);
     if (!frame || !*frame) co_return;  // suspended or ended
     if ((*frame)->type != wire::FrameType::exit) {
       vm->app_offset = (*output)->offset();
-      (void)services_.app_log.append(vm->record.id, (*frame)->type, (*frame)->payload);
+      std::string& bytes = (*frame)->payload;
+      if ((*frame)->type == wire::FrameType::out) bytes = out->pass(std::move(bytes));
+      if ((*frame)->type == wire::FrameType::err) bytes = err->pass(std::move(bytes));
+      (void)services_.app_log.append(vm->record.id, (*frame)->type, bytes);
       continue;
     }
     vm->app_ended = true;
@@ -125,23 +132,23 @@ net::Task<void> Lifecycle::watch_application(LivePtr vm,
 }
 
 void Lifecycle::watch(LivePtr vm) {
-  net::asio::co_spawn(services_.executor, watch_process(vm, vm->machine), net::asio::detached);
-  if (core::has_application(vm->version)) {
-    net::asio::co_spawn(services_.executor, watch_application(vm, vm->machine),
-                        net::asio::detached);
-  }
+  const std::string id = vm->record.id.str();
+  watchers_.spawn("watch_process", watch_process(vm, vm->machine), id);
+  if (core::has_application(vm->version))
+    watchers_.spawn("watch_application", watch_application(vm, vm->machine), id);
 }
 
 // ------------------------------------------------------------------------------------------ launch
 
 net::Task<Result<>> Lifecycle::restore(LivePtr vm, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto slot, co_await starts_.lock(vm->record.tenant, deadline));
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(vm->record.engine));
   FB_CO_TRY_ASSIGN(auto snapshot,
-                   co_await services_.catalogue.load(vm->version.snapshot, deadline));
+                   co_await services_.catalogue.load(core::snapshot_of(vm->version), deadline));
   const machine::LaunchSpec spec{.id = vm->record.id.str(),
                                  .limits = host_limits(vm->size),
                                  .network = egress_.has_network(*vm)};
-  FB_CO_TRY_ASSIGN(vm->machine, co_await services_.engine.restore(snapshot, spec, deadline));
+  FB_CO_TRY_ASSIGN(vm->machine, co_await engine->restore(snapshot, spec, deadline));
   observe(vm->machine->phases(), "restore");
   FB_CO_TRY(co_await egress_.admit(vm, deadline));
   co_return co_await vm->machine->wake(identity_of(*vm), deadline);
@@ -167,25 +174,32 @@ net::Task<Result<>> Lifecycle::bring_up(LivePtr vm, std::shared_ptr<machine::Mac
   co_return co_await restore(vm, deadline);
 }
 
+// What a guest said about a failure, on its way into records, events and answers.
+std::string Lifecycle::said(const LiveMicrovm& vm, std::string reason) {
+  return services_.outlet.pass_whole({vm.record.tenant, vm.record.id, Origin::reason},
+                                     std::move(reason));
+}
+
 // The hook, then RUNNING: nobody is told before the application said yes.
 net::Task<Result<>> Lifecycle::say_running(LivePtr vm, Hook hook, std::string body) {
   services_.reach("hook");
   auto failure =
       co_await image::call_hook(vm->machine->agent(), vm->version.hooks, hook, std::move(body));
-  if (failure) co_return fail(Code::guest, failure->reason);
+  if (failure) co_return fail(Code::guest, said(*vm, failure->reason));
   services_.reach("hooked");
   if (vm->end_asked) co_return fail(Code::conflict, "Terminated while starting.");
   const core::Time now = services_.clock.now();
   vm->activity.saw_traffic(now);
   begin_running(*vm, now);
-  FB_CO_TRY(co_await commit(*vm, {.state = MicrovmState::running,
-                                  .intent = Intent::none,
-                                  .reason = "",
-                                  .generation = vm->record.generation + 1,
-                                  .clear_payload = true,
-                                  // After a power cut PENDING, resuming and RUNNING are the same:
-                                  // gone. The engine sees to it that no saved state is used twice.
-                                  .durability = store::Durability::later}));
+  // After a power cut PENDING, resuming and RUNNING are the same: gone. The engine sees to it that
+  // no saved state is used twice.
+  FB_CO_TRY(co_await commit(*vm,
+                            {.state = MicrovmState::running,
+                             .intent = Intent::none,
+                             .reason = "",
+                             .generation = vm->record.generation + 1,
+                             .clear_payload = true},
+                            store::Durability::later));
   services_.reach("running");
   watch(vm);
   co_return Result<>();
@@ -201,7 +215,7 @@ net::Task<void> Lifecycle::launch(LivePtr vm, std::shared_ptr<machine::Machine> 
   services_.reach("woken");
   if (up) {
     for (const image::LoadedBase& base : services_.catalogue.loaded()) {
-      if (base.snapshot == vm->version.snapshot)
+      if (base.snapshot == core::snapshot_of(vm->version))
         vm->meter.total.snapshot_read_bytes += base.ram_bytes;
     }
     up = co_await say_running(vm, Hook::run,
@@ -224,15 +238,29 @@ net::Task<void> Lifecycle::launch_fork(LivePtr vm) {
   if (!turn) co_return;
   if (vm->record.state != MicrovmState::pending) {
     // Ended before the fork was done: what it has written since belongs to nobody.
-    (void)co_await services_.engine.discard(vm->record.id.str(), Deadline::in(kEndDeadline));
+    (void)co_await discard(*vm, Deadline::in(kEndDeadline));
     co_return;
   }
-  vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
+  co_await note_stored(*vm);
   auto up = co_await bring_back(vm, Deadline::in(kStartDeadline));
   if (!up) co_await end(vm, up.error().message, false);
 }
 
 // --------------------------------------------------------------------------------- suspend, resume
+
+net::Task<void> Lifecycle::note_stored(LiveMicrovm& vm) {
+  auto count = [engine = services_.engines.get(vm.record.engine), id = vm.record.id.str()]() {
+    return engine ? (*engine)->stored_bytes(id) : 0;
+  };
+  vm.stored_bytes = co_await services_.blocking(std::move(count));
+}
+
+net::Task<bool> Lifecycle::is_saved(const LiveMicrovm& vm) {
+  auto look = [engine = services_.engines.get(vm.record.engine), id = vm.record.id.str()]() {
+    return engine && (*engine)->is_suspended(id);
+  };
+  co_return co_await services_.blocking(std::move(look));
+}
 
 net::Task<Result<>> Lifecycle::finish_suspend(LivePtr vm, Deadline deadline) {
   // What it used until now, before its counters are gone.
@@ -243,13 +271,15 @@ net::Task<Result<>> Lifecycle::finish_suspend(LivePtr vm, Deadline deadline) {
   co_await egress_.dismiss(vm);
   observe(vm->machine->phases(), "suspend");
   vm->machine.reset();
-  vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
+  co_await note_stored(*vm);
   vm->meter.total.snapshot_written_bytes += vm->stored_bytes;
   co_return co_await commit(*vm, {.state = MicrovmState::suspended, .intent = Intent::none});
 }
 
 net::Task<Result<>> Lifecycle::suspend(LivePtr vm, std::string reason, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
+  FB_CO_TRY_ASSIGN(const machine::Engine* const engine, services_.engines.get(vm->record.engine));
+  FB_CO_TRY(machine::require(*engine, machine::Feature::suspend));
   if (vm->record.state == MicrovmState::suspended) co_return Result<>();
   if (vm->record.state != MicrovmState::running) {
     co_return fail(Code::conflict, "the microVM is " + std::string(to_string(vm->record.state)) +
@@ -262,7 +292,7 @@ net::Task<Result<>> Lifecycle::suspend(LivePtr vm, std::string reason, Deadline 
   auto failure =
       co_await image::call_hook(vm->machine->agent(), vm->version.hooks, Hook::suspend, {});
   if (failure) {
-    const std::string why = failure->reason;
+    const std::string why = said(*vm, failure->reason);
     co_await end(vm, why, false);
     co_return fail(Code::guest, why);
   }
@@ -288,8 +318,8 @@ net::Task<Result<>> Lifecycle::bring_back(LivePtr vm, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto slot, co_await starts_.lock(vm->record.tenant, deadline));
   // Giving up half-way would end it, so a caller who has waited long already gets all the time.
   deadline = Deadline::in(kStartDeadline);
-  auto machine =
-      co_await services_.engine.resume(vm->record.id.str(), deadline, egress_.has_network(*vm));
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(vm->record.engine));
+  auto machine = co_await engine->resume(vm->record.id.str(), deadline, egress_.has_network(*vm));
   slot.release();
   if (!machine) co_return std::unexpected(machine.error());
   vm->machine = *std::move(machine);
@@ -308,6 +338,8 @@ net::Task<Result<>> Lifecycle::bring_back(LivePtr vm, Deadline deadline) {
 
 net::Task<Result<>> Lifecycle::resume(LivePtr vm, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(deadline));
+  // Refused before anything is written when this server does not have its engine.
+  FB_CO_TRY(services_.engines.get(vm->record.engine));
   if (vm->record.state == MicrovmState::running) co_return Result<>();
   if (vm->record.state != MicrovmState::suspended) {
     co_return fail(Code::conflict, "the microVM is " + std::string(to_string(vm->record.state)) +
@@ -327,7 +359,7 @@ net::Task<Result<>> Lifecycle::resume(LivePtr vm, Deadline deadline) {
   // One that ran is not what it was: it cannot be put back.
   if (vm->machine) {
     co_await end(vm, up.error().message, false);
-  } else if (!services_.engine.is_suspended(vm->record.id.str())) {
+  } else if (!co_await is_saved(*vm)) {
     co_await end(vm, "Lost while it was resumed: " + up.error().message, false);
   } else {
     FB_CO_TRY(co_await commit(
@@ -338,13 +370,18 @@ net::Task<Result<>> Lifecycle::resume(LivePtr vm, Deadline deadline) {
 
 // ------------------------------------------------------------------------------- terminate
 
+net::Task<Result<>> Lifecycle::discard(const LiveMicrovm& vm, Deadline deadline) {
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(vm.record.engine));
+  co_return co_await engine->discard(vm.record.id.str(), deadline);
+}
+
 net::Task<Result<>> Lifecycle::remove_machine(LivePtr vm) {
   co_await egress_.dismiss(vm);
   Result<> removed;
   for (int attempt = 0; attempt < 3; ++attempt) {
     const Deadline deadline = Deadline::in(kEndDeadline);
-    removed = vm->machine ? co_await vm->machine->terminate(deadline)
-                          : co_await services_.engine.discard(vm->record.id.str(), deadline);
+    removed =
+        vm->machine ? co_await vm->machine->terminate(deadline) : co_await discard(*vm, deadline);
     if (removed) break;
     net::Event pause(services_.executor);
     (void)co_await pause.wait(Deadline::in(std::chrono::milliseconds(200)));
@@ -397,8 +434,7 @@ net::Task<void> Lifecycle::end(LivePtr vm, std::string reason, bool call_hook) {
   }
 }
 
-bool Lifecycle::is_unsettled(const LiveMicrovm& vm) {
-  if (!vm.turn.idle()) return false;
+bool Lifecycle::is_under_way(const LiveMicrovm& vm) {
   switch (vm.record.state) {
     case MicrovmState::suspending:
       return true;
@@ -415,7 +451,8 @@ bool Lifecycle::is_unsettled(const LiveMicrovm& vm) {
 }
 
 net::Task<void> Lifecycle::settle(LivePtr vm) {
-  if (!is_unsettled(*vm)) co_return;
+  // What its machine is can be told by its engine only.
+  if (!is_unsettled(*vm) || !services_.engines.get(vm->record.engine)) co_return;
   auto turn = co_await vm->turn.lock(Deadline::in(kEndDeadline));
   if (!turn) co_return;
   if (vm->unended) co_return co_await end(vm, std::string(*vm->unended), false);
@@ -427,6 +464,7 @@ net::Task<void> Lifecycle::settle(LivePtr vm) {
 }
 
 net::Task<Result<>> Lifecycle::terminate(LivePtr vm, std::string reason, Deadline deadline) {
+  FB_CO_TRY(services_.engines.get(vm->record.engine));
   vm->end_asked = true;
   // A launch or resume that waits for a hook of a minute gives up at once.
   const bool starting =

@@ -11,6 +11,7 @@
 #include "control/roles.h"
 #include "control/services.h"
 #include "control/start_slots.h"
+#include "net/task_group.h"
 
 namespace firebreak::control {
 
@@ -28,7 +29,8 @@ class Lifecycle {
         egress_(services, registry),
         roles_(services.db, services.clock, services.log, registry, services.keys,
                services.options.credential_life),
-        starts_(services.executor, services.options.parallel_restores, kSlotTime) {}
+        starts_(services.executor, services.options.parallel_restores, kSlotTime),
+        watchers_(services.executor, services.exceptions()) {}
 
   // PENDING -> RUNNING, or TERMINATED with the reason. `parked` may be null: then by restore.
   net::Task<void> launch(LivePtr vm, std::shared_ptr<machine::Machine> parked);
@@ -40,8 +42,10 @@ class Lifecycle {
   net::Task<Result<>> resume(LivePtr vm, Deadline deadline);
   // Whatever it does -> TERMINATED.
   net::Task<Result<>> terminate(LivePtr vm, std::string reason, Deadline deadline);
+  // Its record says that a transition is under way, or should be.
+  static bool is_under_way(const LiveMicrovm& vm);
   // A transition ended half-way because the store could not be written, and nobody is at it.
-  static bool is_unsettled(const LiveMicrovm& vm);
+  static bool is_unsettled(const LiveMicrovm& vm) { return vm.turn.idle() && is_under_way(vm); }
   // Writes what such a transition came to.
   net::Task<void> settle(LivePtr vm);
   // Saves copies of the running microVM under the ids of records that exist already.
@@ -59,18 +63,28 @@ class Lifecycle {
 
   // --- for recovery; the turn is held by the caller, or nobody else knows the microVM yet
   net::Task<Result<>> finish_suspend(LivePtr vm, Deadline deadline);
-  net::Task<Result<>> commit(LiveMicrovm& vm, store::MicrovmChange change);
+  net::Task<Result<>> commit(LiveMicrovm& vm, store::MicrovmChange change,
+                             store::Durability durability = store::Durability::now);
+  // How much it has on disk.
+  net::Task<void> note_stored(LiveMicrovm& vm);
+  // Its saved state is whole, and was not used yet.
+  net::Task<bool> is_saved(const LiveMicrovm& vm);
   net::Task<void> end(LivePtr vm, std::string reason, bool call_hook);
   // Notices when the machine's process or the application ends by itself; logs what it prints.
   void watch(LivePtr vm);
+  // Machines run on; what ends from here on is found by the next server. False: some still run.
+  net::Task<bool> stop_watching(Deadline deadline) { return watchers_.close(deadline); }
   net::Task<Result<>> bring_back(LivePtr vm, Deadline deadline);
   machine::Identity identity_of(LiveMicrovm& vm) const;
+  // Removes what its engine has of it.
+  net::Task<Result<>> discard(const LiveMicrovm& vm, Deadline deadline);
 
  private:
   net::Task<void> watch_process(LivePtr vm, std::shared_ptr<machine::Machine> machine);
   net::Task<void> watch_application(LivePtr vm, std::shared_ptr<machine::Machine> machine);
   net::Task<Result<>> bring_up(LivePtr vm, std::shared_ptr<machine::Machine> parked);
   net::Task<Result<>> restore(LivePtr vm, Deadline deadline);
+  std::string said(const LiveMicrovm& vm, std::string reason);
   net::Task<Result<>> say_running(LivePtr vm, core::Hook hook, std::string body);
   net::Task<Result<>> remove_machine(LivePtr vm);
   net::Task<void> stop_application(LiveMicrovm& vm);
@@ -81,6 +95,7 @@ class Lifecycle {
   Egress egress_;
   Roles roles_;
   StartSlots starts_;
+  net::TaskGroup watchers_;  // last: they use what is above
 };
 
 }  // namespace firebreak::control

@@ -11,7 +11,7 @@ net::Task<Result<core::MicrovmId>> resolve_microvm(store::Database& db, core::Te
   const bool is_name = core::check_microvm_name(word).has_value();
   if (!is_name && !prefix) co_return fail(Code::not_found, "there is no microVM " + word);
   std::vector<core::MicrovmId> found;
-  FB_CO_TRY(co_await db.run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await db.run([&](const store::Store& store) -> Result<> {
     if (is_name) {
       FB_TRY_ASSIGN(const auto named, store.find_microvm_by_name(tenant, word));
       if (named) found.push_back(*named);
@@ -30,7 +30,7 @@ net::Task<Result<core::MicrovmId>> resolve_microvm(store::Database& db, core::Te
 
 net::Task<Result<core::TenantId>> owner_of_microvm(store::Database& db, core::TenantId own,
                                                    core::MicrovmId id) {
-  FB_CO_TRY_ASSIGN(const auto found, co_await db.run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto found, co_await db.run([&](const store::Store& store) {
     return store.find_any_microvm(id);
   }));
   co_return found ? found->tenant : own;

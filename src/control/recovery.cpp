@@ -27,17 +27,15 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
         settled_(services.executor) {}
 
   net::Task<Result<Recovered>> run() {
-    FB_CO_TRY_ASSIGN(const auto found, services_.engine.list());
-    for (const machine::FoundMachine& machine : found) machines_[machine.id] = machine;
-    FB_CO_TRY_ASSIGN(auto records, co_await services_.db.run(
-                                       [](store::Store& store) { return store.live_microvms(); }));
-    if (auto networks = egress::found_networks(services_.data_dir))
-      networks_.insert(networks->begin(), networks->end());
-    std::map<std::string, machine::FoundMachine> nobodys = machines_;
+    FB_CO_TRY(co_await look());
+    FB_CO_TRY_ASSIGN(auto records, co_await services_.db.run([](const store::Store& store) {
+      return store.live_microvms();
+    }));
+    auto nobodys = machines_;
     std::set<std::string> unused = networks_;
     std::vector<LivePtr> live;
     for (const core::Microvm& record : records) {
-      nobodys.erase(record.id.str());
+      nobodys.erase({record.engine, record.id.str()});
       unused.erase(record.id.str());
       auto vm = co_await make_live(record);
       if (!vm) {
@@ -47,22 +45,16 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
         continue;
       }
       registry_.add(*vm);
+      if (waits_for_engine(record)) continue;
       live.push_back(*vm);
     }
     left_ = live.size();
     for (const LivePtr& vm : live) {
       // What is watched from here on must wait until we are done with it.
       FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(Deadline::in(kAdoptDeadline)));
-      spawn_(settle_one(shared_from_this(), vm, std::move(turn)));
+      spawn_("recovery", settle_one(shared_from_this(), vm, std::move(turn)), vm->record.id.str());
     }
-    for (const auto& [id, machine] : nobodys) {
-      auto removed = co_await services_.engine.discard(id, Deadline::in(kAdoptDeadline));
-      if (removed)
-        ++result_.removed;
-      else
-        services_.log.error("cannot remove machine",
-                            {{"id", id}, {"error", removed.error().text()}});
-    }
+    for (const auto& [of, machine] : nobodys) co_await remove_machine(of.first, of.second);
     for (const std::string& id : unused) remove_network(id);
     const Deadline deadline = Deadline::in(kWaitForGuests);
     while (left_ > 0 && !deadline.passed()) (void)co_await settled_.wait(deadline);
@@ -72,19 +64,51 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   }
 
  private:
+  // What is on the host, of any microVM or of none.
+  net::Task<Result<>> look() {
+    for (const machine::Engine* engine : services_.engines.all()) {
+      auto list = [engine]() { return engine->list(); };
+      FB_CO_TRY_ASSIGN(const auto found, co_await services_.blocking(list));
+      for (const machine::FoundMachine& machine : found)
+        machines_[{engine->name(), machine.id}] = machine;
+    }
+    if (auto networks = egress::found_networks(services_.data_dir))
+      networks_.insert(networks->begin(), networks->end());
+    co_return Result<>();
+  }
+
+  // Its machine may well run, or be whole on the disk: a server with the engine goes on with it.
+  bool waits_for_engine(const core::Microvm& record) {
+    const auto engine = services_.engines.get(record.engine);
+    if (engine) return false;
+    ++result_.waiting;
+    services_.log.error("left alone", {{"id", record.id.str()}, {"error", engine.error().message}});
+    return true;
+  }
+
+  net::Task<void> remove_machine(std::string engine_name, std::string id) {
+    const auto engine = services_.engines.get(engine_name);
+    if (!engine) co_return;
+    auto removed = co_await (*engine)->discard(id, Deadline::in(kAdoptDeadline));
+    if (removed)
+      ++result_.removed;
+    else
+      services_.log.error("cannot remove machine", {{"id", id}, {"error", removed.error().text()}});
+  }
+
   // Of a machine that is no more, or has no network any more: made by a launch that was cut before
   // its machine had a directory, left when one was removed by hand, or by a server with networks to
   // one without.
   void remove_network(const std::string& id) {
     if (networks_.erase(id) == 0) return;
-    auto removed = services_.networks != nullptr ? services_.networks->unplug(id)
+    auto removed = services_.networks != nullptr ? services_.networks->detach(id)
                                                  : egress::remove_network(services_.data_dir, id);
     if (!removed)
       services_.log.error("cannot remove network", {{"id", id}, {"error", removed.error().text()}});
   }
 
   net::Task<Result<LivePtr>> make_live(core::Microvm record) {
-    auto version = co_await services_.db.run([&record](store::Store& store) {
+    auto version = co_await services_.db.run([&record](const store::Store& store) {
       return store.find_version(record.image, record.image_version);
     });
     if (!version) co_return std::unexpected(version.error());
@@ -93,7 +117,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     FB_CO_TRY_ASSIGN(const core::SizeClass size, core::size_for(record.memory_mib));
     auto vm = std::make_shared<LiveMicrovm>(services_.executor, record, std::move(known), size);
     auto meter = co_await services_.db.run(
-        [&record](store::Store& store) { return store.meter(record.id); });
+        [&record](const store::Store& store) { return store.meter(record.id); });
     if (meter && *meter) vm->meter = **meter;
     // Of a server that did not save meters together with states.
     if (vm->meter.until == core::Time{} && record.state != MicrovmState::pending)
@@ -109,7 +133,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     if (!vm->machine || !self->lifecycle_.egress().has_network(*vm))
       self->remove_network(vm->record.id.str());
     turn.release();
-    self->services_.changed.notify();
+    vm->changed.notify();
     --self->left_;
     self->settled_.notify();
   }
@@ -134,7 +158,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   }
 
   const machine::FoundMachine* machine_of(const LivePtr& vm) const {
-    auto at = machines_.find(vm->record.id.str());
+    auto at = machines_.find({vm->record.engine, vm->record.id.str()});
     return at == machines_.end() ? nullptr : &at->second;
   }
 
@@ -144,7 +168,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     if (vm->record.intent == Intent::fork) {
       if (machine != nullptr && machine->suspended) {
         ++result_.relaunched;
-        spawn_(lifecycle_.launch_fork(vm));
+        spawn_("fork", lifecycle_.launch_fork(vm), vm->record.id.str());
       } else {
         co_await lifecycle_.end(vm, "The server stopped during the fork.", false);
         ++result_.ended;
@@ -152,8 +176,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
       co_return;
     }
     if (machine != nullptr) {
-      auto gone =
-          co_await services_.engine.discard(vm->record.id.str(), Deadline::in(kAdoptDeadline));
+      auto gone = co_await lifecycle_.discard(*vm, Deadline::in(kAdoptDeadline));
       if (!gone) {
         co_await lifecycle_.end(vm, "The launch could not be repeated.", false);
         ++result_.ended;
@@ -161,12 +184,16 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
       }
     }
     ++result_.relaunched;
-    spawn_(lifecycle_.launch(vm, nullptr));
+    spawn_("launch", lifecycle_.launch(vm, nullptr), vm->record.id.str());
+  }
+
+  net::Task<Result<std::unique_ptr<machine::Machine>>> attach(LivePtr vm) {
+    FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(vm->record.engine));
+    co_return co_await engine->attach(vm->record.id.str(), Deadline::in(kAdoptDeadline));
   }
 
   net::Task<bool> adopt(LivePtr vm) {
-    auto machine =
-        co_await services_.engine.attach(vm->record.id.str(), Deadline::in(kAdoptDeadline));
+    auto machine = co_await attach(vm);
     if (!machine) {
       services_.log.warn("cannot adopt",
                          {{"id", vm->record.id.str()}, {"error", machine.error().text()}});
@@ -219,8 +246,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     const machine::FoundMachine* machine = machine_of(vm);
     if (machine != nullptr && machine->suspended) {
       // Everything was on disk; only the record had not followed.
-      (void)co_await services_.engine.attach(vm->record.id.str(), Deadline::in(kAdoptDeadline));
-      vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
+      (void)co_await attach(vm);
+      co_await lifecycle_.note_stored(*vm);
       vm->meter.total.snapshot_written_bytes += vm->stored_bytes;
       core::advance(vm->meter, vm->size,
                     {.now = vm->record.state_since, .cpu_counter_usec = vm->meter.cpu_counter});
@@ -246,7 +273,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   }
 
   net::Task<void> settle_suspended(LivePtr vm) {
-    vm->stored_bytes = services_.engine.stored_bytes(vm->record.id.str());
+    co_await lifecycle_.note_stored(*vm);
     const machine::FoundMachine* machine = machine_of(vm);
     if (machine != nullptr && machine->suspended && vm->record.intent == Intent::none) {
       ++result_.suspended;
@@ -275,7 +302,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
       co_return;
     }
     // Looked at again: attaching may have put it back.
-    if (services_.engine.is_suspended(vm->record.id.str())) {
+    if (co_await lifecycle_.is_saved(*vm)) {
       (void)co_await lifecycle_.commit(*vm, {.intent = Intent::none});
       ++result_.suspended;
       co_return;
@@ -288,7 +315,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   Registry& registry_;
   Lifecycle& lifecycle_;
   Spawn spawn_;
-  std::map<std::string, machine::FoundMachine> machines_;
+  std::map<std::pair<std::string, std::string>, machine::FoundMachine> machines_;  // engine, id
   std::set<std::string> networks_;  // found; those of machines that run stay
   std::size_t left_ = 0;            // microVMs not settled yet
   net::Event settled_;

@@ -1,10 +1,12 @@
 // What a starting server does about what an earlier one left: every microVM in the store is
-// re-adopted, finished or ended; every machine that no microVM owns is removed. Used once, by the
+// re-adopted, finished or ended; every machine that no microVM owns is removed. MicroVMs of an
+// engine that this server does not have stay as they are, and refuse every call. Used once, by the
 // Supervisor, before anybody can call it. Guests that do not answer are not waited for: theirs hold
 // their turn until they are settled, in the background.
 #pragma once
 
 #include <functional>
+#include <string>
 
 #include "control/lifecycle.h"
 #include "control/live_microvm.h"
@@ -19,10 +21,11 @@ struct Recovered {
   int ended = 0;       // could not be saved
   int removed = 0;     // machines that belonged to nobody
   int relaunched = 0;  // PENDING: launched again from the start
+  int waiting = 0;     // left alone: this server does not have their engine
 };
 
-// Runs a task in the background of whoever outlives it.
-using Spawn = std::function<void(net::Task<void>)>;
+// Runs a task in the background of whoever outlives it: its name, and of which microVM it is.
+using Spawn = std::function<void(std::string name, net::Task<void> task, std::string id)>;
 
 net::Task<Result<Recovered>> recover(Services& services, Registry& registry, Lifecycle& lifecycle,
                                      Spawn spawn);

@@ -29,8 +29,9 @@ net::Task<Result<>> forget_records(Services& services, core::Time now) {
 
 net::Task<Result<>> forget_app_logs(Services& services, const Registry& registry) {
   std::set<core::MicrovmId> known;
-  FB_CO_TRY_ASSIGN(const auto ids, co_await services.db.run(
-                                       [](store::Store& store) { return store.microvm_ids(); }));
+  FB_CO_TRY_ASSIGN(const auto ids, co_await services.db.run([](const store::Store& store) {
+    return store.microvm_ids();
+  }));
   known.insert(ids.begin(), ids.end());
   // One may have been launched meanwhile.
   services.app_log.keep_only([&](const core::MicrovmId& id) {

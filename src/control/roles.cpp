@@ -53,15 +53,16 @@ void Roles::set_common(const std::map<std::string, core::RolePolicy>& policies) 
 
 net::Task<Result<>> Roles::load() {
   using Stored = std::vector<std::pair<core::TenantId, std::vector<core::Role>>>;
-  FB_CO_TRY_ASSIGN(const Stored stored, co_await db_.run([](store::Store& store) -> Result<Stored> {
-    FB_TRY_ASSIGN(const auto tenants, store.list_tenants());
-    Stored all;
-    for (const core::Tenant& tenant : tenants) {
-      FB_TRY_ASSIGN(auto roles, store.list_roles(tenant.id));
-      all.emplace_back(tenant.id, std::move(roles));
-    }
-    return all;
-  }));
+  FB_CO_TRY_ASSIGN(const Stored stored,
+                   co_await db_.run([](const store::Store& store) -> Result<Stored> {
+                     FB_TRY_ASSIGN(const auto tenants, store.list_tenants());
+                     Stored all;
+                     for (const core::Tenant& tenant : tenants) {
+                       FB_TRY_ASSIGN(auto roles, store.list_roles(tenant.id));
+                       all.emplace_back(tenant.id, std::move(roles));
+                     }
+                     return all;
+                   }));
   for (const auto& [tenant, roles] : stored) {
     for (const core::Role& role : roles)
       own_[{tenant, role.name}] = std::make_shared<const core::Role>(role);

@@ -34,7 +34,7 @@ class RolesTest : public testing::Test {
     std::filesystem::create_directories(dir_);
     auto store = store::open_sqlite_store({.path = dir_ + "/store.db"});
     EXPECT_TRUE(store) << store.error().text();
-    db_.emplace(*std::move(store));
+    db_.emplace(io_.get_executor(), *std::move(store));
     keys_.emplace(*db_, clock_, wire::SealingKey{});
     open();
     a_ = *run(keys_->create_tenant("a", {}));

@@ -2,11 +2,11 @@
 
 #include <optional>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "control/task_test_support.h"
 
 namespace firebreak::control {
 namespace {
@@ -24,7 +24,7 @@ class StartSlotsTest : public testing::Test {
       self.got_.push_back(tenant);
       self.slots_.emplace_back(std::in_place, *std::move(slot));
     };
-    net::asio::co_spawn(io_, body(*this, slots, tenant), net::asio::detached);
+    start_task(io_, body(*this, slots, tenant));
     io_.restart();
     io_.poll();
   }

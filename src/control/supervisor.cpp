@@ -2,9 +2,6 @@
 
 #include <algorithm>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-
 #include "control/recovery.h"
 
 namespace firebreak::control {
@@ -12,8 +9,20 @@ namespace {
 
 using core::MicrovmState;
 
+// How long tasks that were told to end are waited for.
+constexpr auto kCutTime = std::chrono::seconds(5);
+
 Error not_found(const core::MicrovmId& id) {
   return {Code::not_found, "there is no microVM " + id.str(), {}};
+}
+
+// The engine of that name, if it is here and can do what is asked for.
+Result<const machine::Engine*> engine_for(const machine::Engines& engines, const std::string& name,
+                                          bool network, bool idle) {
+  FB_TRY_ASSIGN(const machine::Engine* const engine, engines.get(name));
+  if (network) FB_TRY(machine::require(*engine, machine::Feature::network));
+  if (idle) FB_TRY(machine::require(*engine, machine::Feature::suspend));
+  return engine;
 }
 
 }  // namespace
@@ -35,12 +44,8 @@ void Lease::count(std::uint64_t in, std::uint64_t out) const {
   vm_->bytes_in += in;
   vm_->bytes_out += out;
   vm_->activity.saw_traffic(services_->clock.now());
-  if (in > 0)
-    services_->metrics.add("firebreak_bytes_total", obs::label("direction", "in"),
-                           static_cast<double>(in));
-  if (out > 0)
-    services_->metrics.add("firebreak_bytes_total", obs::label("direction", "out"),
-                           static_cast<double>(out));
+  if (in > 0) services_->traffic.in.add(static_cast<double>(in));
+  if (out > 0) services_->traffic.out.add(static_cast<double>(out));
 }
 
 // ------------------------------------------------------------------------------------- start, stop
@@ -49,7 +54,9 @@ Supervisor::Supervisor(Services& services)
     : services_(services),
       lifecycle_(services, registry_),
       pool_(services, [this] { return capacity_.has_room(); }),
-      capacity_(services, registry_, pool_, lifecycle_) {
+      capacity_(services, registry_, pool_, lifecycle_),
+      ticker_(services, registry_, lifecycle_, capacity_),
+      tasks_(services.executor, services.exceptions()) {
   obs::Metrics& m = services_.metrics;
   m.describe("firebreak_launches_total", "counter", "Launches by path: parked or restored.");
   m.describe("firebreak_launch_seconds", "histogram", "From accepted to RUNNING.");
@@ -62,22 +69,14 @@ Supervisor::Supervisor(Services& services)
              "MicroVMs that stand still because the host's disk is full.");
   m.describe("firebreak_pool_size", "gauge", "Parked clones.");
   m.describe("firebreak_errors_total", "counter", "Failed operations by code.");
-  m.describe("firebreak_bytes_total", "counter", "Bytes to and from guests for users.");
   m.describe("firebreak_reclaimed_total", "counter", "What was given up for memory, by kind.");
-}
-
-void Supervisor::spawn(net::Task<void> task) {
-  ++background_;
-  auto body = [](Supervisor& self, net::Task<void> inner) -> net::Task<void> {
-    co_await std::move(inner);
-    --self.background_;
-  };
-  net::asio::co_spawn(services_.executor, body(*this, std::move(task)), net::asio::detached);
 }
 
 net::Task<Result<>> Supervisor::start() {
   FB_CO_TRY(co_await lifecycle_.roles().load());
-  Spawn background = [this](net::Task<void> task) { spawn(std::move(task)); };
+  Spawn background = [this](std::string name, net::Task<void> task, std::string id) {
+    tasks_.spawn(std::move(name), std::move(task), std::move(id));
+  };
   FB_CO_TRY_ASSIGN(const Recovered found,
                    co_await recover(services_, registry_, lifecycle_, std::move(background)));
   services_.log.info("recovered", {{"adopted", found.adopted},
@@ -85,30 +84,33 @@ net::Task<Result<>> Supervisor::start() {
                                    {"finished", found.finished},
                                    {"ended", found.ended},
                                    {"relaunched", found.relaunched},
-                                   {"removed", found.removed}});
-  FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([](store::Store& store) {
+                                   {"removed", found.removed},
+                                   {"waiting", found.waiting}});
+  FB_CO_TRY_ASSIGN(const auto versions, co_await services_.db.run([](const store::Store& store) {
     return store.all_versions();
   }));
   for (const core::ImageVersion& version : versions) {
-    auto image = co_await services_.db.run([&version](store::Store& store) {
+    auto image = co_await services_.db.run([&version](const store::Store& store) {
       return store.find_image(core::kSystemTenant, version.image);
     });
     auto size = core::size_for(version.memory_mib);
     if (image && *image && runnable(version) && size) pool_.keep(version, *size, true);
   }
-  spawn(pool_.run());
-  spawn(tick());
+  tasks_.spawn("pool", pool_.run());
+  ticker_.start();
   co_return Result<>();
 }
 
 net::Task<void> Supervisor::stop(Deadline deadline) {
   stopping_ = true;
   co_await pool_.stop(deadline);
-  net::Event pause(services_.executor);
-  while (background_ > 0 && !deadline.passed()) {
-    (void)co_await pause.wait(Deadline::in(std::chrono::milliseconds(20)));
-  }
-  co_await save_meters({});
+  co_await ticker_.stop(deadline);
+  // What is under way may end well; what does not is cut as by a crash, which loses nothing.
+  if (!co_await tasks_.wait(deadline))
+    services_.log.warn("tasks are cut", {{"running", static_cast<int>(tasks_.size())}});
+  (void)co_await tasks_.close(Deadline::in(kCutTime));
+  (void)co_await lifecycle_.stop_watching(Deadline::in(kCutTime));
+  co_await ticker_.save_meters({});
 }
 
 // ------------------------------------------------------------------------------------------ launch
@@ -131,7 +133,7 @@ net::Task<Result<Supervisor::Chosen>> Supervisor::choose_now(core::TenantId tena
     std::optional<core::Image> image;
     std::optional<core::ImageVersion> version;
   };
-  auto found = co_await services_.db.run([&](store::Store& store) -> Result<Found> {
+  auto found = co_await services_.db.run([&](const store::Store& store) -> Result<Found> {
     Found found;
     FB_TRY_ASSIGN(found.image, request.image.starts_with("image-")
                                    ? store.find_image(tenant, core::ImageId(request.image))
@@ -173,20 +175,14 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   if (request.payload.size() > core::kMaxRunPayload) {
     co_return fail(Code::invalid, "the payload may have at most 4096 bytes");
   }
+  FB_CO_TRY(co_await services_.gate.ask({.tenant = tenant.id, .act = Act::launch}));
   const core::Time now = services_.clock.now();
-  auto [rate, added] = launch_rates_.try_emplace(tenant.id, tenant.limits.launches_per_second);
-  rate->second.set_rate(tenant.limits.launches_per_second);
-  if (auto next = rate->second.take(now)) {
-    const core::LimitRefusal refusal{"launches_per_second", tenant.limits.launches_per_second,
-                                     tenant.limits.launches_per_second, next};
-    co_return std::unexpected(Error{.code = Code::exhausted,
-                                    .message = refusal.message(),
-                                    .detail = {},
-                                    .resets_at_ms = core::to_unix_ms(*next)});
-  }
   FB_CO_TRY_ASSIGN(Chosen chosen, co_await choose(tenant.id, request, deadline));
   FB_CO_TRY_ASSIGN(std::string egress, co_await lifecycle_.egress().choose(
                                            tenant, std::move(request.egress), chosen.version));
+  FB_CO_TRY_ASSIGN(const machine::Engine* const engine,
+                   engine_for(services_.engines, chosen.version.engine,
+                              lifecycle_.egress().gives_network(egress), request.idle.has_value()));
   if (!request.role.empty()) FB_CO_TRY(lifecycle_.roles().require(tenant.id, request.role));
   FB_CO_TRY_ASSIGN(Room room, co_await capacity_.admit(tenant.id, chosen.size, deadline));
 
@@ -213,15 +209,18 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   microvm.role = std::move(request.role);
   microvm.name = std::move(request.name);
   microvm.env = std::move(request.env);
+  microvm.engine = engine->name();
+  microvm.isolation = engine->isolation();
   microvm.started = microvm.state_since = now;
   auto created = co_await services_.db.run(
-      // A power cut would end the microVM as well; what must last is what the caller was told.
       [&](store::Store& store) -> Result<store::Store::Created> {
         // Removed since it was chosen: its snapshot is going.
         FB_TRY_ASSIGN(const auto still, store.find_version(microvm.image, microvm.image_version));
         if (!still) return fail(Code::not_found, "the image was removed");
-        return store.create_microvm(microvm, tenant.limits, store::Durability::later);
-      });
+        return store.create_microvm(microvm, tenant.limits);
+      },
+      // A power cut would end the microVM as well; what must last is what the caller was told.
+      store::Durability::later);
   if (!created || !created->created) {
     if (clone) pool_.give_back(chosen.version, *std::move(clone));
     if (!created && created.error().code == Code::not_found) co_await pool_.drop(chosen.version);
@@ -234,10 +233,10 @@ net::Task<Result<core::Microvm>> Supervisor::launch(const core::Tenant& tenant,
   registry_.add(vm);
   room.release();
   const core::Microvm record = vm->record;
-  spawn(lifecycle_.launch(vm, clone ? std::move(clone->machine) : nullptr));
-  // While it starts, but behind its first look at the store, which would wait for the disk.
-  co_await net::asio::post(services_.executor, net::asio::use_awaitable);
-  const auto kept = co_await services_.db.run([](store::Store& store) { return store.sync(); });
+  tasks_.spawn("launch", lifecycle_.launch(vm, clone ? std::move(clone->machine) : nullptr),
+               record.id.str());
+  // While it starts: what a start looks up does not wait for the disk.
+  const auto kept = co_await services_.db.sync();
   if (!kept) {
     (void)co_await lifecycle_.terminate(vm, "It could not be recorded.",
                                         Deadline::in(std::chrono::seconds(60)));
@@ -254,7 +253,7 @@ net::Task<Result<core::Microvm>> Supervisor::wait_started(core::TenantId tenant,
     const MicrovmState state = vm->record.state;
     if (state != MicrovmState::pending && state != MicrovmState::terminating) co_return vm->record;
     if (deadline.passed()) co_return vm->record;
-    (void)co_await services_.changed.wait(deadline);
+    (void)co_await vm->changed.wait(deadline);
   }
 }
 
@@ -263,15 +262,19 @@ net::Task<Result<core::Microvm>> Supervisor::wait_started(core::TenantId tenant,
 net::Task<Result<core::Microvm>> Supervisor::get(core::TenantId tenant, core::MicrovmId id) {
   if (LivePtr vm = registry_.find(tenant, id)) co_return vm->record;
   auto found = co_await services_.db.run(
-      [&](store::Store& store) { return store.find_microvm(tenant, id); });
+      [&](const store::Store& store) { return store.find_microvm(tenant, id); });
   if (!found) co_return std::unexpected(found.error());
   if (!*found) co_return std::unexpected(not_found(id));
   co_return **found;
 }
 
-// Only those that are not TERMINATED; of one that is, Code::conflict.
+// Only those that are not TERMINATED; of one that is, Code::conflict. Code::unavailable of one
+// whose engine this server does not have: nothing can be done with it here.
 net::Task<Result<LivePtr>> Supervisor::find(core::TenantId tenant, core::MicrovmId id) {
-  if (LivePtr vm = registry_.find(tenant, id)) co_return vm;
+  if (LivePtr vm = registry_.find(tenant, id)) {
+    FB_CO_TRY(services_.engines.get(vm->record.engine));
+    co_return vm;
+  }
   FB_CO_TRY_ASSIGN(const core::Microvm gone, co_await get(tenant, id));
   co_return fail(Code::conflict,
                  "the microVM is " + std::string(to_string(gone.state)) + ": " + gone.state_reason);
@@ -296,11 +299,15 @@ net::Task<Result<>> Supervisor::wake(LivePtr vm, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto waking_turn, co_await vm->waking_turn.lock(deadline));
   if (vm->record.state != MicrovmState::suspended)
     co_return co_await lifecycle_.resume(vm, deadline);
+  FB_CO_TRY(co_await services_.gate.ask(
+      {.tenant = vm->record.tenant, .act = Act::wake, .microvm = vm->record.id}));
   FB_CO_TRY_ASSIGN(Room room, co_await capacity_.admit(vm->record.tenant, vm->size, deadline));
   vm->waking = true;
+  registry_.recount(*vm);
   room.release();
   auto resumed = co_await lifecycle_.resume(vm, deadline);
   vm->waking = false;
+  registry_.recount(*vm);
   co_return resumed;
 }
 
@@ -318,6 +325,11 @@ net::Task<Result<std::vector<core::Microvm>>> Supervisor::fork(const core::Tenan
                                                                Deadline deadline) {
   if (count == 0 || count > 64) co_return fail(Code::invalid, "fork makes 1 to 64 copies");
   FB_CO_TRY_ASSIGN(LivePtr parent, co_await find(tenant.id, id));
+  FB_CO_TRY_ASSIGN(const machine::Engine* const engine,
+                   services_.engines.get(parent->record.engine));
+  FB_CO_TRY(machine::require(*engine, machine::Feature::fork));
+  FB_CO_TRY(co_await services_.gate.ask(
+      {.tenant = tenant.id, .act = Act::fork, .microvm = id, .count = count}));
   std::vector<LivePtr> children;
   std::vector<std::string> ids;
   Result<> made;
@@ -359,7 +371,7 @@ net::Task<Result<std::vector<core::Microvm>>> Supervisor::fork(const core::Tenan
   std::vector<core::Microvm> records;
   for (const LivePtr& child : children) {
     records.push_back(child->record);
-    spawn(lifecycle_.launch_fork(child));
+    tasks_.spawn("fork", lifecycle_.launch_fork(child), child->record.id.str());
   }
   co_return records;
 }
@@ -369,6 +381,9 @@ net::Task<Result<core::Microvm>> Supervisor::update(core::TenantId tenant, core:
   if (update.idle && *update.idle) FB_CO_TRY(core::check(**update.idle));
   if (update.name && !update.name->empty()) FB_CO_TRY(core::check_microvm_name(*update.name));
   FB_CO_TRY_ASSIGN(LivePtr vm, co_await find(tenant, id));
+  FB_CO_TRY(engine_for(services_.engines, vm->record.engine,
+                       update.egress && lifecycle_.egress().gives_network(*update.egress),
+                       update.idle && *update.idle));
   if (update.egress) FB_CO_TRY(co_await lifecycle_.egress().check_choice(tenant, *update.egress));
   FB_CO_TRY(co_await lifecycle_.change_record(
       vm,
@@ -394,12 +409,15 @@ net::Task<bool> Supervisor::settle(core::MicrovmId id) {
   auto turn = co_await vm->turn.lock(deadline);
   if (!turn) co_return false;
   if (vm->record.state == MicrovmState::suspended) {
-    const auto found = services_.engine.list();
+    const auto engine = services_.engines.get(vm->record.engine);
+    if (!engine) co_return false;
+    auto list = [engine = *engine]() { return engine->list(); };
+    const auto found = co_await services_.blocking(list);
     if (!found) co_return false;
     const auto at = std::ranges::find(*found, id.str(), &machine::FoundMachine::id);
     if (at == found->end() || !at->suspended) co_return false;
     // Attaching ends what runs beside a saved state.
-    (void)co_await services_.engine.attach(id.str(), deadline);
+    (void)co_await (*engine)->attach(id.str(), deadline);
     co_return true;
   }
   if (vm->record.state != MicrovmState::running) co_return true;
@@ -415,7 +433,10 @@ net::Task<Result<Lease>> Supervisor::acquire(core::TenantId tenant, core::Microv
     FB_CO_TRY_ASSIGN(LivePtr vm, co_await find(tenant, id));
     switch (vm->record.state) {
       case MicrovmState::running:
-        if (vm->machine && vm->machine->out_of_disk()) co_return fail(Code::unavailable, kNoDisk);
+        if (vm->machine && vm->machine->out_of_disk()) {
+          registry_.note(*vm);  // the ticker minds it from now on
+          co_return fail(Code::unavailable, kNoDisk);
+        }
         if (vm->machine) co_return Lease(vm, services_);
         break;
       case MicrovmState::suspended: {
@@ -436,7 +457,7 @@ net::Task<Result<Lease>> Supervisor::acquire(core::TenantId tenant, core::Microv
       co_return fail(Code::timeout,
                      "the microVM was still " + std::string(to_string(vm->record.state)));
     }
-    (void)co_await services_.changed.wait(deadline);
+    (void)co_await vm->changed.wait(deadline);
   }
 }
 

@@ -12,7 +12,9 @@
 #include "control/lifecycle.h"
 #include "control/live_microvm.h"
 #include "control/services.h"
+#include "control/ticker.h"
 #include "control/warm_pool.h"
+#include "net/task_group.h"
 
 namespace firebreak::control {
 
@@ -144,25 +146,16 @@ class Supervisor {
   // Finds room for one that is SUSPENDED, and resumes it.
   net::Task<Result<>> wake(LivePtr vm, Deadline deadline);
   net::Task<Result<LivePtr>> find(core::TenantId tenant, core::MicrovmId id);
-  net::Task<void> tick();
-  net::Task<void> act(LivePtr vm, core::Due due);
-  net::Task<bool> guest_works(LivePtr vm);
-  void sample(LiveMicrovm& vm, core::Time now);
-  net::Task<void> save_meters(std::optional<core::TenantId> tenant);  // unset: all
-  void note_states();
-  // A guest that stands still for want of disk is let go on as soon as there is room.
-  void mind_disk(LiveMicrovm& vm);
-  void spawn(net::Task<void> task);
 
   Services& services_;
   Registry registry_;
   Lifecycle lifecycle_;
   WarmPool pool_;
   Capacity capacity_;
-  std::map<core::TenantId, core::TokenBucket> launch_rates_;
   std::map<core::TenantId, core::Time> accounted_;
   bool stopping_ = false;
-  int background_ = 0;  // tasks that run by themselves
+  Ticker ticker_;
+  net::TaskGroup tasks_;  // last: they use what is above
 };
 
 }  // namespace firebreak::control

@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <optional>
+#include <utility>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -10,6 +11,13 @@
 #include "net/task.h"
 
 namespace firebreak::control {
+
+// Starts a task that nobody waits for; the loop throws what it throws.
+inline void start_task(net::asio::io_context& io, net::Task<void> task) {
+  net::asio::co_spawn(io, std::move(task), [](const std::exception_ptr& thrown) {
+    if (thrown) std::rethrow_exception(thrown);
+  });
+}
 
 // What a task returns; a test that waits for more than 20 seconds ends badly.
 template <class T>

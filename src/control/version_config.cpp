@@ -44,10 +44,10 @@ image::CaMark guest_ca_in(const core::ImageVersion& version) {
           .certificates = reader.u64_or("certificates", 0)};
 }
 
-Result<std::vector<std::string>> snapshots_made_by(store::Store& store,
-                                                   const core::TenantId& tenant,
-                                                   const std::string& key) {
-  std::vector<std::string> names;
+Result<std::vector<core::SnapshotRef>> snapshots_made_by(const store::Store& store,
+                                                         const core::TenantId& tenant,
+                                                         const std::string& key) {
+  std::vector<core::SnapshotRef> made;
   FB_TRY(store::for_each_version(
       store, tenant, [&](const core::Image&, const core::ImageVersion& version) -> Result<> {
         if (version.state != core::VersionState::successful) return {};
@@ -55,10 +55,10 @@ Result<std::vector<std::string>> snapshots_made_by(store::Store& store,
         if (!config) return {};  // another's damaged record is no reason to fail this build
         const json::value* made_by = config->if_contains(kSnapshotKey);
         if (made_by != nullptr && made_by->is_string() && made_by->as_string() == key)
-          names.push_back(version.snapshot);
+          made.push_back(core::snapshot_of(version));
         return {};
       }));
-  return names;
+  return made;
 }
 
 }  // namespace firebreak::control

@@ -38,10 +38,10 @@ inline constexpr const char* kSnapshotKey = "snapshotKey";
 inline constexpr const char* kOrderKey = "orderKey";
 // Empty: it does not say.
 std::string order_key_of(const core::ImageVersion& version);
-// Names of the tenant's snapshots that were made by exactly this. The rest of a config is the
-// tenant's text, such as labels, and never counts.
-Result<std::vector<std::string>> snapshots_made_by(store::Store& store,
-                                                   const core::TenantId& tenant,
-                                                   const std::string& key);
+// The tenant's snapshots that were made by exactly this. The rest of a config is the tenant's text,
+// such as labels, and never counts.
+Result<std::vector<core::SnapshotRef>> snapshots_made_by(const store::Store& store,
+                                                         const core::TenantId& tenant,
+                                                         const std::string& key);
 
 }  // namespace firebreak::control

@@ -58,9 +58,9 @@ TEST_F(SnapshotsMadeBy, AreOfTheTenantAndOfExactlyThisKey) {
   put(victim_, "failed", {{kSnapshotKey, key_}}, core::VersionState::failed);
   put(victim_, "number", {{kSnapshotKey, 7}});
   put(victim_, "right", {{kSnapshotKey, key_}});
-  const auto names = snapshots_made_by(*store_, victim_.id, key_);
-  ASSERT_TRUE(names) << names.error().text();
-  EXPECT_THAT(*names, ElementsAre("right"));
+  const auto made = snapshots_made_by(*store_, victim_.id, key_);
+  ASSERT_TRUE(made) << made.error().text();
+  EXPECT_THAT(*made, ElementsAre(core::SnapshotRef{core::kFirstEngine, "right"}));
 }
 
 TEST(GuestCaOfAVersion, CountsWhenItIsInTheImage) {

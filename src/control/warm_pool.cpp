@@ -120,6 +120,8 @@ bool WarmPool::is_stale(const Kept& kept, core::Time now) {
 }
 
 std::uint32_t WarmPool::target_of(Kept& kept, core::Time now) const {
+  const auto engine = services_.engines.get(kept.version.engine);
+  if (!engine || !(*engine)->features().contains(machine::Feature::park)) return 0;
   // Nobody launched it for long: its memory is worth more elsewhere.
   return is_stale(kept, now) ? 0 : kept.demand.target(services_.options.pool, now);
 }
@@ -133,6 +135,8 @@ void WarmPool::forget_stale() {
 
 bool WarmPool::wants_network(const Kept& kept) const {
   if (services_.networks == nullptr) return false;
+  const auto engine = services_.engines.get(kept.version.engine);
+  if (!engine || !(*engine)->features().contains(machine::Feature::network)) return false;
   if (kept.demand.empty()) return kept.version.egress != core::kNoEgress;
   return kept.without_network < kRowWithoutNetwork;
 }
@@ -152,10 +156,12 @@ net::Task<Result<WarmPool::Clone>> WarmPool::make(const core::ImageVersion& vers
                                                   const core::SizeClass& size, std::string id,
                                                   bool network) {
   const Deadline deadline = Deadline::in(kMakeDeadline);
-  FB_CO_TRY_ASSIGN(auto snapshot, co_await services_.catalogue.load(version.snapshot, deadline));
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(version.engine));
+  FB_CO_TRY_ASSIGN(auto snapshot,
+                   co_await services_.catalogue.load(core::snapshot_of(version), deadline));
   const machine::LaunchSpec spec{.id = id, .limits = kBackground, .network = network};
   FB_CO_TRY_ASSIGN(std::shared_ptr<machine::Machine> machine,
-                   co_await services_.engine.restore(snapshot, spec, deadline));
+                   co_await engine->restore(snapshot, spec, deadline));
   std::erase_if(made_, [](const auto& other) { return other.expired(); });
   made_.push_back(machine);
   if (auto parked = co_await ready(*machine, size, network, deadline); !parked) {

@@ -1,7 +1,5 @@
 #include "control/warm_pool.h"
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -32,7 +30,7 @@ class Pool : public FakeWorld {
     EXPECT_THAT(host_.machines, IsEmpty());
   }
 
-  void start() { net::asio::co_spawn(io_, pool_->run(), net::asio::detached); }
+  void start() { start_task(io_, pool_->run()); }
   template <class Done>
   bool until(Done done) {
     const Deadline deadline = Deadline::in(10s);
@@ -81,6 +79,36 @@ TEST_F(Pool, IsFilledUpToWhatRecentLaunchesAskFor) {
   // Forgotten after a while.
   clock_.pass(core::Demand::kMemory + 10s);
   EXPECT_TRUE(until([&] { return parked() == 1; }));
+}
+
+TEST_F(Pool, ClonesAreMadeByTheEngineOfTheirVersion) {
+  FakeHost others;
+  FakeEngine other(others, "other");
+  engines_.add(other);
+  core::ImageVersion of_other = version("a");
+  of_other.engine = "other";
+  start();
+  pool_->keep(of_other, size_, false);
+  EXPECT_TRUE(until([&] { return parked() == 1; }));
+  EXPECT_EQ(others.restored, 1);
+  EXPECT_EQ(host_.restored, 0);
+  if (auto taken = pool_->take(of_other, size_, false)) end(*std::move(taken));
+  run_task(io_, [&]() -> net::Task<bool> {
+    co_await pool_->drop(of_other);
+    co_return true;
+  }());
+}
+
+TEST_F(Pool, HasNothingOfAnEngineThatCannotParkOrIsNotThere) {
+  host_.features.erase(machine::Feature::park);
+  core::ImageVersion absent = version("b");
+  absent.engine = "absent";
+  start();
+  pool_->keep(version("a"), size_, true);
+  pool_->keep(absent, size_, true);
+  look_several_times();
+  EXPECT_EQ(parked(), 0U);
+  EXPECT_EQ(host_.restored, 0);
 }
 
 TEST_F(Pool, WaitsForWhatUsersWaitFor) {

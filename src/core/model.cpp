@@ -86,6 +86,10 @@ std::optional<std::uint32_t> parse_version(std::string_view text) {
   return static_cast<std::uint32_t>(*number);
 }
 
+SnapshotRef snapshot_of(const ImageVersion& version) {
+  return {.engine = version.engine, .name = version.snapshot};
+}
+
 bool runnable(const ImageVersion& version) {
   return version.state == VersionState::successful && version.active;
 }

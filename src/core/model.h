@@ -13,6 +13,7 @@
 #include "core/hooks.h"
 #include "core/idle.h"
 #include "core/ids.h"
+#include "core/isolation.h"
 #include "core/lifecycle.h"
 #include "core/limits.h"
 #include "core/size.h"
@@ -81,6 +82,17 @@ struct Image {
   friend bool operator==(const Image&, const Image&) = default;
 };
 
+// A snapshot, and the engine that made it: no other can use it.
+struct SnapshotRef {
+  std::string engine;
+  std::string name;  // of its directory
+  bool empty() const { return name.empty(); }
+  friend auto operator<=>(const SnapshotRef&, const SnapshotRef&) = default;
+};
+
+// Records of servers that knew one engine only are of this one.
+inline constexpr const char* kFirstEngine = "qemu";
+
 struct ImageVersion {
   ImageId image;
   std::uint32_t number = 1;  // shown as "1.0"
@@ -90,9 +102,11 @@ struct ImageVersion {
   std::uint32_t memory_mib = kDefaultMemoryMib;
   Hooks hooks;
   std::map<std::string, std::string> env;
-  std::string snapshot;  // name of its directory below the data directory; empty until successful
+  std::string snapshot;  // its name; empty until successful
   std::string config;    // JSON of what a façade only echoes
   std::string egress;    // policy of runs that ask for none; empty: the tenant's default
+  std::string engine{kFirstEngine};  // that makes its snapshot
+  Isolation isolation = Isolation::emulated;
   Time created{};
   std::optional<Time> updated;
   friend bool operator==(const ImageVersion&, const ImageVersion&) = default;
@@ -100,6 +114,7 @@ struct ImageVersion {
 std::string version_text(std::uint32_t number);                     // "2.0"
 std::optional<std::uint32_t> parse_version(std::string_view text);  // "2.0" or "2"
 bool runnable(const ImageVersion& version);
+SnapshotRef snapshot_of(const ImageVersion& version);
 // What a version's config says about its application; made by app_config.
 bool has_application(const ImageVersion& version);
 bool app_is_pid1(const ImageVersion& version);  // its end ends the microVM
@@ -148,7 +163,9 @@ struct Microvm {
   std::string role;               // its execution role's name; empty: no credentials
   std::string name;               // unique among the tenant's that have not ended; may be empty
   Environment env;                // of execs; may be secret; forgotten at the end
-  Time started{};                 // when it was asked for
+  std::string engine{kFirstEngine};           // that runs it
+  Isolation isolation = Isolation::emulated;  // of its machine
+  Time started{};                             // when it was asked for
   Time state_since{};
   std::optional<Time> suspended_at;
   std::optional<Time> terminated;
@@ -168,6 +185,8 @@ struct Event {
   MicrovmState from = MicrovmState::pending;  // equal to `to` for the first
   MicrovmState to = MicrovmState::pending;
   std::string reason;
+  std::string engine{kFirstEngine};  // as the microVM had it then
+  Isolation isolation = Isolation::emulated;
   friend bool operator==(const Event&, const Event&) = default;
 };
 

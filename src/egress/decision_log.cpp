@@ -41,7 +41,7 @@ class DecisionLog::Service : public std::enable_shared_from_this<Service> {
         limits_(limits),
         file_(options_.directory),
         pending_changed_(executor),
-        writer_(executor) {}
+        writer_(executor, options_.exceptions) {}
 
   Result<> start();
   void close();
@@ -192,6 +192,7 @@ void DecisionLog::Service::add(const EndedConnection& connection) {
 // Into the summary at once; to disk with others of its kind.
 void DecisionLog::Service::add(Decision decision) {
   summary_.add(decision);
+  if (!decision.allowed && options_.denied) options_.denied();
   std::string key = merge_key(decision);
   if (const auto at = by_key_.find(key); at != by_key_.end()) {
     Decision& known = pending_[at->second];
@@ -246,8 +247,9 @@ Result<> DecisionLog::Service::watch(NetfilterSockets sockets) {
     (void)fd->release();
     watched_.push_back(std::move(descriptor));
   }
-  readers_ = std::make_unique<net::TaskGroup>(executor_);
-  for (const DescriptorPtr& from : watched_) readers_->spawn(read_events(shared_from_this(), from));
+  readers_ = std::make_unique<net::TaskGroup>(executor_, options_.exceptions);
+  for (const DescriptorPtr& from : watched_)
+    readers_->spawn("egress_log", read_events(shared_from_this(), from));
   return {};
 }
 
@@ -305,7 +307,7 @@ Result<> DecisionLog::Service::start() {
   for (const Decision& decision : file_.read())
     if (decision.kind == Kind::name && decision.allowed)
       remember(decision.name, decision.addresses);
-  writer_.spawn(write_records(shared_from_this()));
+  writer_.spawn("egress_log", write_records(shared_from_this()));
   return {};
 }
 

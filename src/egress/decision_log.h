@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "egress/resolver.h"
 #include "egress/tls_gate.h"
 #include "net/task.h"
+#include "obs/exceptions.h"
 
 namespace firebreak::egress {
 
@@ -23,6 +25,8 @@ struct DecisionLogOptions {
   std::vector<core::IpAddress> guest_addresses;  // connections of others are not the guest's
   // The gateway's: connections to them end in the resolver, and are logged as names.
   std::vector<core::IpAddress> own_addresses;
+  std::function<void()> denied = {};  // called for each denial
+  obs::Exceptions exceptions = {};
 };
 
 struct DecisionLogLimits {

@@ -109,23 +109,22 @@ Result<std::unique_ptr<Networks>> Networks::open(NetworksConfig config,
       new Networks(std::move(config), std::move(executor), pool, clock, log, std::move(host)));
 }
 
-// -------------------------------------------------------------------------------- plug and unplug
+// ------------------------------------------------------------------------------ attach and detach
 
-Result<UniqueFd> Networks::plug(const std::string& id) {
-  UniqueFd tap;
+Result<> Networks::attach(const std::string& id, const MakeLink& make_link) {
   core::EgressStack likely{core::internet_egress(), core::internet_egress(), {}};
   if (auto known = add_off_limits(likely); !known) return std::unexpected(known.error());
-  auto made = Site::make(pin_path(id), id, *host_, clock_, std::move(likely), tap);
+  auto made = Site::make(pin_path(id), id, *host_, clock_, std::move(likely), make_link);
   if (!made) {
     (void)Site::remove(pin_path(id), id, *host_);
     return fail(made.error(), "making the network of " + id);
   }
   const std::scoped_lock lock(sites_mutex_);
   sites_[id] = *std::move(made);
-  return tap;
+  return {};
 }
 
-Result<> Networks::unplug(const std::string& id) {
+Result<> Networks::detach(const std::string& id) {
   {
     const std::scoped_lock lock(sites_mutex_);
     sites_.erase(id);
@@ -216,10 +215,13 @@ Result<> Networks::open_log(Service& service) {
   const Wiring wiring = Site::wiring(host_->ipv6());
   DecisionLogOptions options{.directory = directory(service.id),
                              .guest_addresses = {wiring.guest4},
-                             .own_addresses = {wiring.gateway4}};
+                             .own_addresses = {wiring.gateway4},
+                             .denied = [this, id = service.id] { with_news_.insert(id); },
+                             .exceptions = config_.exceptions};
   if (wiring.guest6) options.guest_addresses.push_back(*wiring.guest6);
   if (wiring.gateway6) options.own_addresses.push_back(*wiring.gateway6);
   FB_TRY_ASSIGN(service.log, DecisionLog::open(executor_, clock_, std::move(options)));
+  if (service.log->summary().denied() > 0) with_news_.insert(service.id);  // of an earlier server
   FB_TRY_ASSIGN(NetfilterSockets sockets, service.site->netfilter_sockets());
   return service.log->watch(std::move(sockets));
 }
@@ -259,6 +261,7 @@ net::Task<Result<>> Networks::open_tls_gate(std::shared_ptr<Service> service) {
   FB_CO_TRY(co_await net::run_blocking(pool_, open));
   Service* self = service.get();  // whose the gate is
   TlsGateHooks hooks;
+  hooks.exceptions = config_.exceptions;
   hooks.judge = [this, self](const core::IpAddress& to, const std::string& name) {
     const bool given = self->given.given(name, to, clock_.now() - kNameMayBeLate);
     return judge_server_name(self->judging, to, name, given);
@@ -290,6 +293,7 @@ ResolverHooks Networks::hooks_for(const std::shared_ptr<Service>& service) {
   // The resolver is the service's: it never outlives it.
   Service* self = service.get();
   ResolverHooks hooks;
+  hooks.exceptions = config_.exceptions;
   hooks.decide = [self](const std::string& name) { return judge_name(self->stack, name); };
   hooks.may_pin = [self](const core::IpAddress& at) {
     if (inside(at, self->stack.off_limits)) return false;
@@ -402,6 +406,7 @@ Result<json::object> Networks::log_json(const std::string& id, std::uint64_t lim
 }
 
 std::optional<std::string> Networks::news(const std::string& id) {
+  with_news_.erase(id);
   auto at = services_.find(id);
   if (at == services_.end() || !at->second->log) return std::nullopt;
   const DecisionSummary& summary = at->second->log->summary();

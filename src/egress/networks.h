@@ -1,12 +1,13 @@
-// The networks of all microVMs: makes and removes what is behind their cards, loads policies,
-// serves names, keeps the log of decisions. Owned by the program. plug() and unplug() block and may
-// be called from any thread; everything else belongs to one executor.
+// The networks of all microVMs: makes and removes their namespaces, loads policies, serves names,
+// keeps the log of decisions. Owned by the program. attach() and detach() block and may be called
+// from any thread; everything else belongs to one executor.
 #pragma once
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@
 #include "egress/host_side.h"
 #include "egress/site.h"
 #include "egress/upstream.h"
-#include "machine/engine.h"
+#include "machine/network_backend.h"
+#include "obs/exceptions.h"
 #include "obs/log.h"
 
 namespace firebreak::egress {
@@ -25,9 +27,10 @@ struct NetworksConfig {
   std::string data_dir;
   Upstream* upstream = nullptr;  // outlives it
   bool ipv6 = host_has_ipv6();
+  obs::Exceptions exceptions = {};  // of the tasks that serve guests
 };
 
-class Networks final : public machine::CardBackend {
+class Networks final : public machine::NetworkBackend {
  public:
   // Reads the policies that should decide. Called when the caller has its turn, so that the last
   // caller loads the newest policies.
@@ -42,8 +45,8 @@ class Networks final : public machine::CardBackend {
   Networks& operator=(const Networks&) = delete;
 
   const std::string& data_dir() const { return config_.data_dir; }
-  Result<UniqueFd> plug(const std::string& id) override;
-  Result<> unplug(const std::string& id) override;
+  Result<> attach(const std::string& id, const MakeLink& make_link) override;
+  Result<> detach(const std::string& id) override;
 
   // Makes what admit() needs. Nothing passes yet, and no name is answered.
   net::Task<Result<>> prepare(std::string id);
@@ -53,7 +56,7 @@ class Networks final : public machine::CardBackend {
   // The same for a microVM that is admitted already. Does nothing for any other.
   net::Task<Result<>> admit_again(std::string id, StackSource stack, Deadline deadline);
   // Nothing is served any more; what was counted is kept for the next admit(). The namespace is
-  // unplug()'s.
+  // detach()'s.
   net::Task<void> dismiss(std::string id, Deadline deadline);
   // Removes logs that nobody wrote to for so long and whose microVM is gone.
   void forget(core::Seconds older_than, const std::function<bool(const std::string&)>& lives);
@@ -63,6 +66,8 @@ class Networks final : public machine::CardBackend {
   Result<json::object> log_json(const std::string& id, std::uint64_t limit, bool suggest);
   // What the guest may know about its denials, as JSON; nothing when that has not changed.
   std::optional<std::string> news(const std::string& id);
+  // Those for which news() may have something; asking it takes them off.
+  const std::set<std::string>& with_news() const { return with_news_; }
   // Since it was first admitted.
   net::Task<Result<Counters>> counters(std::string id);
 
@@ -99,6 +104,7 @@ class Networks final : public machine::CardBackend {
   std::unique_ptr<HostSide> host_;
   std::mutex sites_mutex_;
   std::map<std::string, std::shared_ptr<Site>> sites_;
+  std::set<std::string> with_news_;  // told by the logs of the services, also at their end
   std::map<std::string, std::shared_ptr<Service>> services_;
 };
 

@@ -115,7 +115,7 @@ class ManyNetworks {
   ~ManyNetworks() {
     for (std::size_t i = 0; i < taps_.size(); ++i) {
       run(networks_->dismiss(id(i), Deadline::in(std::chrono::seconds(10))));
-      EXPECT_TRUE(networks_->unplug(id(i)));
+      EXPECT_TRUE(networks_->detach(id(i)));
     }
     EXPECT_TRUE(found_networks(directory_).value().empty());
     networks_.reset();
@@ -131,9 +131,14 @@ class ManyNetworks {
     run(admit(id(taps_.size() - 1)));
   }
   void plug_one() {
-    auto tap = networks_->plug(id(taps_.size()));
-    ASSERT_TRUE(tap) << tap.error().text();
-    taps_.push_back(*std::move(tap));
+    UniqueFd tap;
+    const auto attached =
+        networks_->attach(id(taps_.size()), [&tap](const std::string& device) -> Result<> {
+          FB_TRY_ASSIGN(tap, open_tap(device));
+          return {};
+        });
+    ASSERT_TRUE(attached) << attached.error().text();
+    taps_.push_back(std::move(tap));
   }
   // Inside its namespace.
   std::vector<std::string> addresses(std::size_t i) const {

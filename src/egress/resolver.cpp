@@ -81,7 +81,7 @@ class Resolver::Service : public std::enable_shared_from_this<Service> {
         rate_(options.limits.queries_per_second),
         names_(options.limits.names),
         slot_(executor),
-        tasks_(executor) {}
+        tasks_(executor, hooks_.exceptions) {}
 
   Result<> add_udp(UniqueFd fd);
   Result<> add_tcp(UniqueFd fd);
@@ -143,8 +143,9 @@ Result<> Resolver::Service::add_tcp(UniqueFd fd) {
 }
 
 void Resolver::Service::start() {
-  for (const UdpPtr& socket : udp_) tasks_.spawn(serve_udp(shared_from_this(), socket));
-  for (const AcceptorPtr& acceptor : acceptors_) tasks_.spawn(accept(shared_from_this(), acceptor));
+  for (const UdpPtr& socket : udp_) tasks_.spawn("resolver", serve_udp(shared_from_this(), socket));
+  for (const AcceptorPtr& acceptor : acceptors_)
+    tasks_.spawn("resolver", accept(shared_from_this(), acceptor));
 }
 
 void Resolver::Service::cancel() {
@@ -175,7 +176,7 @@ Task<void> Resolver::Service::serve_udp(std::shared_ptr<Service> self, UdpPtr so
       continue;
     }
     auto query = wire::parse_dns_query({buffer.data(), size});
-    if (query) self->tasks_.spawn(answer_udp(self, socket, from, *std::move(query)));
+    if (query) self->tasks_.spawn("resolver", answer_udp(self, socket, from, *std::move(query)));
   }
 }
 
@@ -201,7 +202,7 @@ Task<void> Resolver::Service::accept(std::shared_ptr<Service> self, AcceptorPtr 
       co_await pause_after_failure();
       continue;
     }
-    self->tasks_.spawn(serve_tcp(self, std::move(socket)));
+    self->tasks_.spawn("resolver", serve_tcp(self, std::move(socket)));
   }
 }
 

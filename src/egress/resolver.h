@@ -16,6 +16,7 @@
 #include "egress/name_budget.h"
 #include "egress/upstream.h"
 #include "net/task.h"
+#include "obs/exceptions.h"
 
 namespace firebreak::egress {
 
@@ -52,6 +53,7 @@ struct ResolverHooks {
   // Returns when the addresses can be reached. The name has been decided again just before.
   std::function<net::Task<Result<>>(PinRequest request, Deadline deadline)> pin;
   std::function<void(const NameEvent& event)> decided;
+  obs::Exceptions exceptions = {};
 };
 
 struct ResolverLimits {

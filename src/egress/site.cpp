@@ -12,20 +12,22 @@
 namespace firebreak::egress {
 namespace {
 
+using MakeLink = machine::NetworkBackend::MakeLink;
+
 constexpr std::uint16_t kDnsPort = 53;
 constexpr int kBacklog = 16;
 constexpr int kTlsGateBacklog = 128;
 
 // Runs in the namespace: the guest's side.
-Result<UniqueFd> wire_guest(const Links& links, bool ipv6) {
-  FB_TRY_ASSIGN(UniqueFd tap, open_tap(kTap));
+Result<> wire_guest(const Links& links, bool ipv6, const MakeLink& make_link) {
+  FB_TRY(make_link(kTap));
   FB_TRY(links.set_mac(kTap, kGatewayMac));
   FB_TRY(links.add_address(kTap, {kGateway4, kGuestPrefix4}));
   if (ipv6) FB_TRY(links.add_address(kTap, {kGateway6, kGuestPrefix6}));
   FB_TRY(links.set_up(kTap));
   FB_TRY(links.add_neighbour(kTap, kGuest4, kGuestMac));
   if (ipv6) FB_TRY(links.add_neighbour(kTap, kGuest6, kGuestMac));
-  return tap;
+  return {};
 }
 
 // Runs in the namespace: the world's side.
@@ -71,7 +73,7 @@ Result<UniqueFd> listening(int netns, const char* address, std::uint16_t port, i
 
 Result<std::unique_ptr<Site>> Site::make(const std::string& pin, const std::string& id,
                                          HostSide& host, const core::Clock& clock,
-                                         core::EgressStack likely, UniqueFd& tap) {
+                                         core::EgressStack likely, const MakeLink& make_link) {
   FB_TRY_ASSIGN(UniqueFd netns, make_namespace(pin));
   // Rules before links: there is no moment in which something could pass.
   FB_TRY_ASSIGN(std::unique_ptr<Firewall> firewall, Firewall::open(netns.get(), clock));
@@ -80,8 +82,7 @@ Result<std::unique_ptr<Site>> Site::make(const std::string& pin, const std::stri
   FB_TRY(in_namespace(netns.get(), [&]() -> Result<> {
     FB_TRY_ASSIGN(const Links links, Links::open());
     FB_TRY(wire_uplink(links, slot, host.ipv6()));
-    FB_TRY_ASSIGN(tap, wire_guest(links, host.ipv6()));
-    return {};
+    return wire_guest(links, host.ipv6(), make_link);
   }));
   std::unique_ptr<Site> site(new Site(std::move(netns), std::move(firewall), host.ipv6()));
   site->likely_ = std::move(likely);

@@ -1,4 +1,4 @@
-// One microVM's network on the host: its namespace with a tap for the guest, an uplink, and rules
+// One microVM's network on the host: its namespace with a link to the guest, an uplink, and rules
 // that let nothing through until a policy is loaded. Owned by Networks. Blocking; one thread at a
 // time.
 #pragma once
@@ -14,17 +14,19 @@
 #include "egress/host_side.h"
 #include "egress/netfilter_sockets.h"
 #include "egress/resolver.h"
+#include "machine/network_backend.h"
 
 namespace firebreak::egress {
 
 class Site {
  public:
-  // Makes everything; `tap` receives the device for the machine's process. The rules of `likely`
-  // are loaded, but let nothing through before admit(). What was made before a failure is removed
-  // by remove().
+  // Makes everything; the guest's link by `make_link`, in the namespace. The rules of `likely` are
+  // loaded, but let nothing through before admit(). What was made before a failure is removed by
+  // remove().
   static Result<std::unique_ptr<Site>> make(const std::string& pin, const std::string& id,
                                             HostSide& host, const core::Clock& clock,
-                                            core::EgressStack likely, UniqueFd& tap);
+                                            core::EgressStack likely,
+                                            const machine::NetworkBackend::MakeLink& make_link);
   // One that an earlier server made.
   static Result<std::unique_ptr<Site>> find(const std::string& pin, const HostSide& host,
                                             const core::Clock& clock);

@@ -223,7 +223,7 @@ class TlsGate::Service : public std::enable_shared_from_this<Service> {
         hooks_(std::move(hooks)),
         limits_(limits),
         rate_(limits.connections_per_second),
-        tasks_(executor) {}
+        tasks_(executor, hooks_.exceptions) {}
 
   Result<> listen(UniqueFd fd);
   void start();
@@ -268,7 +268,8 @@ Result<> TlsGate::Service::listen(UniqueFd fd) {
 }
 
 void TlsGate::Service::start() {
-  for (const AcceptorPtr& acceptor : acceptors_) tasks_.spawn(accept(shared_from_this(), acceptor));
+  for (const AcceptorPtr& acceptor : acceptors_)
+    tasks_.spawn("tls_gate", accept(shared_from_this(), acceptor));
 }
 
 void TlsGate::Service::cancel() {
@@ -304,7 +305,7 @@ Task<void> TlsGate::Service::accept(std::shared_ptr<Service> self, AcceptorPtr a
       continue;
     }
     auto connection = std::make_shared<Connection>(std::move(socket));
-    self->tasks_.spawn(serve(self, std::move(connection)));
+    self->tasks_.spawn("tls_gate", serve(self, std::move(connection)));
   }
 }
 

@@ -15,6 +15,7 @@
 #include "core/egress_decision.h"
 #include "egress/nflog.h"
 #include "net/task.h"
+#include "obs/exceptions.h"
 
 namespace firebreak::egress {
 
@@ -50,6 +51,7 @@ struct TlsGateHooks {
   // A stream socket of the microVM's namespace.
   std::function<net::Task<Result<UniqueFd>>(bool v6)> socket;
   std::function<void(const TlsEvent& event)> decided;
+  obs::Exceptions exceptions = {};
 };
 
 struct TlsGateLimits {

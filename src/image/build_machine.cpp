@@ -42,12 +42,11 @@ net::Task<Result<std::unique_ptr<BuildMachine>>> BuildMachine::start(machine::En
                                                                      Deadline deadline) {
   machine::BootSpec boot{.id = id,
                          .size = spec.size,
-                         .base_disk = disk.base,
-                         .layers = disk.layers,
+                         .disk = disk.content(),
                          .tenant = {.hostname = "build", .network = spec.network},
                          .limits = spec.limits,
                          .network = spec.network,
-                         .prepared_kernel = true};
+                         .throwaway = true};
   spec.starting(id);
   auto booted = co_await engine.boot(std::move(boot), deadline);
   if (!booted) {

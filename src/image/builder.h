@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/model.h"
 #include "image/build_machine.h"
 #include "image/cache_mounts.h"
 #include "image/layer_cache.h"
@@ -21,7 +22,7 @@ struct FoundBase {
   BaseImage image;
   DiskChain disk;                     // if it has one already
   std::shared_ptr<LayerBlobs> blobs;  // if it has layers
-  std::string snapshot = {};          // that the disk belongs to; whoever builds on it holds it
+  core::SnapshotRef snapshot = {};    // that the disk belongs to; whoever builds on it holds it
 };
 
 struct BuildOrder {

@@ -156,8 +156,7 @@ net::Task<Result<>> make_snapshot(machine::Engine& engine, SnapshotSpec spec, De
   say(spec, "booting");
   machine::BootSpec boot{.id = spec.machine_id,
                          .size = spec.machine.size,
-                         .base_disk = spec.disk.base,
-                         .layers = spec.disk.layers,
+                         .disk = spec.disk.content(),
                          .tenant = spec.tenant,
                          .limits = spec.machine.limits,
                          .network = spec.machine.network};

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "image/guest_stream.h"
-
 namespace firebreak::ingress {
 namespace {
 
@@ -13,16 +11,17 @@ constexpr std::chrono::seconds kKeepIdle{60};
 
 // After a suspend the machine is another one; connections into the one before are dead. They keep
 // their channel alive, so a new channel cannot have its address.
-void Backend::meet(machine::AgentClient& agent) {
-  if (channel_ == &agent.data()) return;
+void Backend::meet(const session::Guest& guest) {
+  const session::MachineMark machine = session::machine_of(guest);
+  if (machine_ == machine) return;
   idle_.clear();
   for (auto& [port, connection] : std::exchange(http2_, {})) connection->close();
-  channel_ = &agent.data();
+  machine_ = machine;
 }
 
 Taken::Taken(std::shared_ptr<Backend> backend, net::Semaphore::Guard place,
-             const net::Channel& channel, std::uint16_t port)
-    : backend_(std::move(backend)), place_(std::move(place)), channel_(&channel), port_(port) {
+             session::MachineMark machine, std::uint16_t port)
+    : backend_(std::move(backend)), place_(std::move(place)), machine_(machine), port_(port) {
   ++backend_->in_use_;
 }
 
@@ -30,11 +29,11 @@ Taken::~Taken() {
   if (backend_) backend_->keep(*this);
 }
 
-net::Task<Result<Taken>> Backend::take(machine::AgentClient& agent, std::uint16_t port, bool fresh,
+net::Task<Result<Taken>> Backend::take(const session::Guest& guest, std::uint16_t port, bool fresh,
                                        Deadline deadline) {
   FB_CO_TRY_ASSIGN(net::Semaphore::Guard place, co_await places_.lock(deadline));
-  meet(agent);
-  Taken taken(shared_from_this(), std::move(place), agent.data(), port);
+  meet(guest);
+  Taken taken(shared_from_this(), std::move(place), session::machine_of(guest), port);
   // The one used last is the least likely to be closed.
   for (auto at = idle_.end(); !fresh && at != idle_.begin();) {
     --at;
@@ -47,27 +46,27 @@ net::Task<Result<Taken>> Backend::take(machine::AgentClient& agent, std::uint16_
     co_return taken;
   }
   if (in_use_ + idle_.size() > kMaxConnections && !idle_.empty()) idle_.pop_front();
-  taken.connection_ = net::Http1Upstream::over(image::speak_to_guest(agent, port));
+  taken.connection_ = net::Http1Upstream::over(session::speak_kept(guest, port));
   co_return taken;
 }
 
 void Backend::keep(Taken& taken) {
   --in_use_;
-  if (channel_ != taken.channel_ || !taken.connection_ || !taken.connection_->reusable()) return;
+  if (machine_ != taken.machine_ || !taken.connection_ || !taken.connection_->reusable()) return;
   idle_.push_back({taken.port_, std::move(taken.connection_), Deadline::Clock::now()});
   if (idle_.size() > kMaxIdle) idle_.pop_front();
 }
 
-net::Task<Result<std::shared_ptr<net::Http2Upstream>>> Backend::http2(machine::AgentClient& agent,
+net::Task<Result<std::shared_ptr<net::Http2Upstream>>> Backend::http2(const session::Guest& guest,
                                                                       std::uint16_t port,
                                                                       Deadline deadline) {
   FB_CO_TRY_ASSIGN(const net::Mutex::Guard guard, co_await connecting_.lock(deadline));
-  meet(agent);
+  meet(guest);
   auto at = http2_.find(port);
   if (at != http2_.end() && at->second->usable()) co_return at->second;
   if (at == http2_.end() && http2_.size() >= kMaxHttp2)
     co_return fail(Code::exhausted, "too many ports speak HTTP/2 at once");
-  FB_CO_TRY_ASSIGN(auto stream, co_await image::connect_guest(agent, port, deadline));
+  FB_CO_TRY_ASSIGN(auto stream, co_await session::connect_kept(guest, port, deadline));
   auto connection =
       net::Http2Upstream::over(co_await net::asio::this_coro::executor, std::move(stream));
   http2_[port] = connection;

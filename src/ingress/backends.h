@@ -9,9 +9,9 @@
 
 #include "core/ids.h"
 #include "ingress/limits.h"
-#include "machine/agent_client.h"
 #include "net/semaphore.h"
 #include "net/upstream.h"
+#include "session/ports.h"
 
 namespace firebreak::ingress {
 
@@ -28,7 +28,7 @@ class Backend;
 // kept, if it can be used again.
 class Taken {
  public:
-  Taken(std::shared_ptr<Backend> backend, net::Semaphore::Guard place, const net::Channel& channel,
+  Taken(std::shared_ptr<Backend> backend, net::Semaphore::Guard place, session::MachineMark machine,
         std::uint16_t port);
   Taken(Taken&& other) noexcept = default;
   Taken& operator=(Taken&&) = delete;
@@ -43,7 +43,7 @@ class Taken {
   friend class Backend;
   std::shared_ptr<Backend> backend_;
   net::Semaphore::Guard place_;
-  const net::Channel* channel_;
+  session::MachineMark machine_;
   std::uint16_t port_;
   std::unique_ptr<net::Http1Upstream> connection_;
   bool reused_ = false;
@@ -56,10 +56,10 @@ class Backend : public std::enable_shared_from_this<Backend> {
 
   // `fresh`: not a connection that was used before. The first request connects a new connection,
   // and fails with Code::unavailable when nothing listens.
-  net::Task<Result<Taken>> take(machine::AgentClient& agent, std::uint16_t port, bool fresh,
+  net::Task<Result<Taken>> take(const session::Guest& guest, std::uint16_t port, bool fresh,
                                 Deadline deadline);
   // Shared by all requests to the port.
-  net::Task<Result<std::shared_ptr<net::Http2Upstream>>> http2(machine::AgentClient& agent,
+  net::Task<Result<std::shared_ptr<net::Http2Upstream>>> http2(const session::Guest& guest,
                                                                std::uint16_t port,
                                                                Deadline deadline);
   // Closes what nobody has used since before the moment; true when nothing is left.
@@ -76,11 +76,11 @@ class Backend : public std::enable_shared_from_this<Backend> {
     Deadline::Clock::time_point since;
   };
   friend class Taken;
-  void meet(machine::AgentClient& agent);
+  void meet(const session::Guest& guest);
   void keep(Taken& taken);
 
-  const net::Channel* channel_ = nullptr;  // that the connections go through; only compared
-  std::deque<Idle> idle_;                  // oldest first
+  session::MachineMark machine_ = nullptr;  // that the connections lead into
+  std::deque<Idle> idle_;                   // oldest first
   std::map<std::uint16_t, std::shared_ptr<net::Http2Upstream>> http2_;
   net::Semaphore places_;
   net::Mutex connecting_;  // one HTTP/2 connection for many who ask at once

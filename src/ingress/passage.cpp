@@ -1,11 +1,9 @@
 #include "ingress/passage.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
+#include "net/race.h"
 
 namespace firebreak::ingress {
 namespace {
-
-using namespace boost::asio::experimental::awaitable_operators;
 
 // For a client that does not read.
 constexpr std::chrono::minutes kWriteTime{10};
@@ -36,7 +34,7 @@ std::size_t head_size(const wire::Headers& headers) {
 }  // namespace
 
 bool Passage::count(std::size_t in, std::size_t out) {
-  visit_.count(in, out);
+  guest_.relayed(in, out);
   return limits_.bytes_per_second != 0;
 }
 
@@ -117,7 +115,7 @@ net::Task<Result<>> Passage::run(net::UpstreamExchange& server, bool has_body) {
       first_ = std::move(piece);
     }
   }
-  auto either = co_await (client_side(server, has_body) || server_side(server));
+  auto either = co_await net::race(client_side(server, has_body), server_side(server));
   if (either.index() == 1) co_return std::get<1>(either);
   // What the client waited for may have been the answer that is complete by now.
   if (client_.started()) co_return Result<>();
@@ -144,7 +142,7 @@ net::Task<Result<>> Passage::relay(std::unique_ptr<net::ByteStream> server) {
   if (route_.platform_protocols && wire::find_header(headers, "sec-websocket-protocol").empty())
     headers.push_back({"sec-websocket-protocol", std::string(kMarkerProtocol)});
   FB_CO_TRY_ASSIGN(auto client, co_await client_.upgrade(std::move(headers), write_deadline()));
-  auto either = co_await (copy(*client, *server, true) || copy(*server, *client, false));
+  auto either = co_await net::race(copy(*client, *server, true), copy(*server, *client, false));
   server->close();
   if (either.index() == 1) {
     const Deadline linger = Deadline::in(kLinger);

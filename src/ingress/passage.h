@@ -6,8 +6,8 @@
 #include <string>
 
 #include "ingress/backends.h"
-#include "ingress/gate.h"
 #include "ingress/headers.h"
+#include "session/guest.h"
 
 namespace firebreak::ingress {
 
@@ -16,12 +16,12 @@ inline constexpr std::chrono::hours kStreamTime{24};
 
 class Passage {
  public:
-  Passage(net::HttpExchange& client, const Route& route, std::string_view endpoint, Visit& visit,
-          Backend& backend, const EndpointLimits& limits)
+  Passage(net::HttpExchange& client, const Route& route, std::string_view endpoint,
+          const session::Guest& guest, Backend& backend, const EndpointLimits& limits)
       : client_(client),
         route_(route),
         endpoint_(endpoint),
-        visit_(visit),
+        guest_(guest),
         backend_(backend),
         limits_(limits) {}
 
@@ -45,7 +45,7 @@ class Passage {
   net::HttpExchange& client_;
   const Route& route_;
   const std::string_view endpoint_;
-  Visit& visit_;
+  const session::Guest& guest_;
   Backend& backend_;
   const EndpointLimits limits_;
   std::optional<net::UpstreamHead> head_;    // of the answer, until it is passed on

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
-
 #include "base/sys.h"
 #include "ingress/endpoint_tokens.h"
 #include "ingress/shell.h"
@@ -58,7 +55,7 @@ struct Way {
   net::HttpExchange& client;
   const Route& route;
   std::string_view endpoint;
-  Visit& visit;
+  const session::Guest& guest;
   Backend& backend;
   const EndpointLimits& limits;
   std::uint16_t port;
@@ -69,9 +66,9 @@ net::Task<Result<>> pass_http1(Way way) {
   const bool repeatable = !way.request.has_body &&
                           std::ranges::find(kRepeatable, way.request.method) != kRepeatable.end();
   for (bool fresh = false;; fresh = true) {
-    FB_CO_TRY_ASSIGN(Taken taken, co_await way.backend.take(way.visit.agent(), way.port, fresh,
+    FB_CO_TRY_ASSIGN(Taken taken, co_await way.backend.take(way.guest, way.port, fresh,
                                                             Deadline::in(kConnectTime)));
-    Passage passage(way.client, way.route, way.endpoint, way.visit, way.backend, way.limits);
+    Passage passage(way.client, way.route, way.endpoint, way.guest, way.backend, way.limits);
     auto done = co_await taken.connection().begin(way.request, Deadline::in(kConnectTime));
     if (done) done = co_await passage.run(taken.connection(), way.request.has_body);
     // The application may have closed the connection just when it was used again.
@@ -84,10 +81,10 @@ net::Task<Result<>> pass_http1(Way way) {
 }
 
 net::Task<Result<>> pass_http2(Way way) {
-  FB_CO_TRY_ASSIGN(const auto connection, co_await way.backend.http2(way.visit.agent(), way.port,
-                                                                     Deadline::in(kConnectTime)));
+  FB_CO_TRY_ASSIGN(const auto connection,
+                   co_await way.backend.http2(way.guest, way.port, Deadline::in(kConnectTime)));
   FB_CO_TRY_ASSIGN(const auto server, connection->open(way.request));
-  Passage passage(way.client, way.route, way.endpoint, way.visit, way.backend, way.limits);
+  Passage passage(way.client, way.route, way.endpoint, way.guest, way.backend, way.limits);
   auto done = co_await passage.run(*server, way.request.has_body);
   if (!done && is_grpc(way.client)) {
     // A reset stream would be the client's INTERNAL. One that is gone already hears nothing.
@@ -102,15 +99,15 @@ net::Task<Result<>> pass_http2(Way way) {
 
 struct Proxy::Shared {
   explicit Shared(const net::asio::any_io_executor& executor)
-      : backends(executor), stop(executor) {}
+      : backends(executor), pause(executor) {}
   Backends backends;
   std::map<core::TenantId, std::size_t> connections;  // that a request of the tenant came through
-  net::Event stop;
-  bool stopped = false;
+  net::Event pause;
 
+  // Until it is cancelled.
   static net::Task<void> sweep(std::shared_ptr<Shared> shared) {
-    while (!shared->stopped) {
-      (void)co_await shared->stop.wait(Deadline::in(kSweepEvery));
+    for (;;) {
+      (void)co_await shared->pause.wait(Deadline::in(kSweepEvery));
       shared->backends.sweep();
     }
   }
@@ -135,23 +132,21 @@ class Proxy::Seat {
   core::TenantId tenant_;
 };
 
-Proxy::Proxy(const net::asio::any_io_executor& executor, Gate& gate, TokenChecker& tokens,
-             obs::Metrics& metrics, ProxyOptions options)
-    : gate_(gate),
+Proxy::Proxy(const net::asio::any_io_executor& executor, Entrance& entrance, TokenChecker& tokens,
+             obs::Metrics& metrics, ProxyOptions options, obs::Exceptions exceptions)
+    : entrance_(entrance),
       tokens_(tokens),
       metrics_(metrics),
       options_(std::move(options)),
-      shared_(std::make_shared<Shared>(executor)) {
+      shared_(std::make_shared<Shared>(executor)),
+      tasks_(executor, exceptions) {
   sys::random_bytes(std::as_writable_bytes(std::span(&id_prefix_, 1)));
   metrics_.describe("firebreak_endpoint_requests_total", "counter",
                     "Requests to endpoints, by what became of them.");
-  net::asio::co_spawn(executor, Shared::sweep(shared_), net::asio::detached);
+  tasks_.spawn("endpoint_sweep", Shared::sweep(shared_));
 }
 
-Proxy::~Proxy() {
-  shared_->stopped = true;
-  shared_->stop.notify();
-}
+Proxy::~Proxy() = default;
 
 // A UUID's looks, unique within this server; no secret. Every request needs one.
 std::string Proxy::next_request_id() {
@@ -177,7 +172,7 @@ std::expected<Proxy::Admitted, Proxy::Refusal> Proxy::admit(const net::HttpReque
     return route.error().code == Code::denied ? refused(403, kNoAuth) : refused(400, kBadRequest);
   const TokenClaims* claims = route->token.empty() ? nullptr : tokens_.check(route->token);
   if (claims == nullptr) return refused(403, kNoAuth);
-  auto place = gate_.find(claims->microvm);
+  auto place = entrance_.find(claims->microvm);
   // A token ends with its microVM.
   if (!place || (route->style != Style::token && route->endpoint != place->endpoint.str()))
     return refused(403, kNoAuth);
@@ -225,15 +220,15 @@ net::Task<Proxy::Refused> Proxy::serve(net::HttpExchange& exchange, const std::s
   auto request = to_application(exchange.request(), admitted->route, id);
   if (!request) co_return Refusal{400, kBadRequest};
   // Held while the microVM starts or comes back; many who wait cause one resume.
-  const auto visit = co_await gate_.enter(admitted->microvm, Deadline::in(kWakeTime));
-  if (!visit) co_return Refusal{502, {}};
+  const auto guest = co_await entrance_.enter(admitted->microvm, Deadline::in(kWakeTime));
+  if (!guest) co_return Refusal{502, {}};
   if (admitted->kind == core::TokenKind::shell)
-    co_return co_await serve_terminal(exchange, *admitted, **visit);
+    co_return co_await serve_terminal(exchange, *admitted, *guest);
 
   std::size_t size = request->target.size();
   for (const auto& [name, value] : request->headers) size += name.size() + value.size() + 4;
-  (*visit)->count(size, 0);
-  Way way{exchange, admitted->route, admitted->endpoint.str(), **visit,
+  guest->relayed(size, 0);
+  Way way{exchange, admitted->route, admitted->endpoint.str(), *guest,
           *backend, limits,          admitted->port,           *request};
   const bool http2 = admitted->route.force_h2 && !admitted->route.websocket;
   auto done = co_await (http2 ? pass_http2(way) : pass_http1(way));
@@ -242,9 +237,10 @@ net::Task<Proxy::Refused> Proxy::serve(net::HttpExchange& exchange, const std::s
 }
 
 net::Task<Proxy::Refused> Proxy::serve_terminal(net::HttpExchange& exchange,
-                                                const Admitted& admitted, Visit& visit) {
+                                                const Admitted& admitted,
+                                                const session::Guest& guest) {
   if (!admitted.route.websocket) co_return Refusal{502, {}};
-  auto served = co_await serve_shell(exchange, admitted.route, visit);
+  auto served = co_await serve_shell(exchange, admitted.route, guest);
   if (!served && !exchange.started()) co_return Refusal{502, {}};
   co_return std::nullopt;
 }

@@ -9,9 +9,12 @@
 #include <string>
 
 #include "ingress/backends.h"
+#include "ingress/entrance.h"
 #include "ingress/passage.h"
 #include "ingress/token_checker.h"
 #include "net/http_server.h"
+#include "net/task_group.h"
+#include "obs/exceptions.h"
 #include "obs/metrics.h"
 
 namespace firebreak::ingress {
@@ -25,8 +28,8 @@ struct ProxyOptions {
 
 class Proxy {
  public:
-  Proxy(const net::asio::any_io_executor& executor, Gate& gate, TokenChecker& tokens,
-        obs::Metrics& metrics, ProxyOptions options);
+  Proxy(const net::asio::any_io_executor& executor, Entrance& entrance, TokenChecker& tokens,
+        obs::Metrics& metrics, ProxyOptions options, obs::Exceptions exceptions = {});
   ~Proxy();
   Proxy(const Proxy&) = delete;
   Proxy& operator=(const Proxy&) = delete;
@@ -58,18 +61,19 @@ class Proxy {
   bool seat(net::HttpExchange& exchange, const core::TenantId& tenant);
   net::Task<Refused> serve(net::HttpExchange& exchange, const std::string& id);
   net::Task<Refused> serve_terminal(net::HttpExchange& exchange, const Admitted& admitted,
-                                    Visit& visit);
+                                    const session::Guest& guest);
   net::Task<void> refuse(net::HttpExchange& exchange, const Refusal& refusal,
                          const std::string& id);
   std::string next_request_id();
 
-  Gate& gate_;
+  Entrance& entrance_;
   TokenChecker& tokens_;
   obs::Metrics& metrics_;
   const ProxyOptions options_;
   std::shared_ptr<Shared> shared_;
   std::uint64_t id_prefix_ = 0;
   std::uint64_t id_count_ = 0;
+  net::TaskGroup tasks_;
 };
 
 }  // namespace firebreak::ingress

@@ -1,20 +1,17 @@
 #include "ingress/shell.h"
 
-#include <boost/asio/experimental/awaitable_operators.hpp>
-
 #include "base/json.h"
 #include "ingress/passage.h"
 #include "net/websocket.h"
+#include "session/terminal.h"
 
 namespace firebreak::ingress {
 namespace {
 
-using namespace boost::asio::experimental::awaitable_operators;
-
 constexpr std::chrono::seconds kCallTime{10};
 constexpr std::chrono::seconds kStartTime{30};
 
-std::optional<json::object> as_resize(const net::WebSocketMessage& message) {
+std::optional<session::TerminalSize> as_resize(const net::WebSocketMessage& message) {
   if (!message.text || message.data.size() > 256) return std::nullopt;
   const auto object = parse_json_object(message.data);
   if (!object) return std::nullopt;
@@ -24,73 +21,66 @@ std::optional<json::object> as_resize(const net::WebSocketMessage& message) {
   const std::uint64_t rows = reader.u64("rows");
   if (!resize || !reader.result() || cols == 0 || rows == 0 || cols > 10000 || rows > 10000)
     return std::nullopt;
-  return json::object{{"cols", cols}, {"rows", rows}};
+  return session::TerminalSize{static_cast<std::uint32_t>(cols), static_cast<std::uint32_t>(rows)};
 }
 
-net::Task<void> keys(net::WebSocket& socket, Visit& visit, std::string exec) {
-  const Deadline deadline = Deadline::in(kStreamTime);
-  std::uint64_t offset = 0;
-  for (;;) {
-    auto message = co_await socket.read(deadline);
-    if (!message || !*message) co_return;
-    visit.count((*message)->data.size(), 0);
+// Keys and screen as messages of a WebSocket.
+class SocketPeer final : public session::TerminalPeer {
+ public:
+  SocketPeer(net::WebSocket& socket, const session::Guest& guest)
+      : socket_(socket), guest_(guest), deadline_(Deadline::in(kStreamTime)) {}
+
+  net::Task<std::optional<session::TerminalInput>> input() override {
+    auto message = co_await socket_.read(deadline_);
+    if (!message || !*message) co_return std::nullopt;
     if (const auto size = as_resize(**message)) {
-      (void)co_await visit.agent().data_call("POST", "/execs/" + exec + "/resize", *size,
-                                             Deadline::in(kCallTime));
-      continue;
+      guest_.took((*message)->data.size());
+      co_return *size;
     }
-    const std::string& typed = (*message)->data;
-    if (!co_await visit.agent().exec_stdin(exec, offset, typed, false, deadline)) co_return;
-    offset += typed.size();
+    co_return session::Keys{std::move((*message)->data)};
   }
-}
-
-net::Task<void> screen(net::WebSocket& socket, Visit& visit, machine::ExecStream& output) {
-  const Deadline deadline = Deadline::in(kStreamTime);
-  for (;;) {
-    auto frame = co_await output.next(deadline);
-    if (!frame || !*frame) break;
-    if ((*frame)->type == wire::FrameType::exit) {
-      (void)co_await socket.close(1000, "shell exited", Deadline::in(kCallTime));
-      co_return;
-    }
-    if ((*frame)->type != wire::FrameType::out && (*frame)->type != wire::FrameType::err) continue;
-    visit.count(0, (*frame)->payload.size());
-    if (!co_await socket.write(false, (*frame)->payload, deadline)) co_return;
+  net::Task<bool> show(std::string bytes) override {
+    co_return (co_await socket_.write(false, bytes, deadline_)).has_value();
   }
-  (void)co_await socket.close(1011, "the microVM went away", Deadline::in(kCallTime));
-}
+  net::Task<void> ended(std::optional<session::Ending> ending) override {
+    const Deadline deadline = Deadline::in(kCallTime);
+    if (ending)
+      (void)co_await socket_.close(1000, "shell exited", deadline);
+    else
+      (void)co_await socket_.close(1011, "the microVM went away", deadline);
+  }
 
-net::Task<Result<>> converse(net::HttpExchange& exchange, const Route& route, Visit& visit,
-                             std::string exec, Deadline deadline) {
-  FB_CO_TRY_ASSIGN(auto output, co_await visit.agent().exec_output(exec, 0, deadline));
+ private:
+  net::WebSocket& socket_;
+  const session::Guest& guest_;
+  Deadline deadline_;
+};
+
+net::Task<Result<>> converse(net::HttpExchange& exchange, const Route& route,
+                             const session::Guest& guest, session::Terminal& terminal,
+                             Deadline deadline) {
   const std::string protocol = route.platform_protocols ? std::string(kMarkerProtocol) : "";
   FB_CO_TRY_ASSIGN(auto socket, co_await net::accept_websocket(exchange, protocol, deadline));
   const json::object hello{{"type", "session_init"}, {"session_id", core::new_uuid()}};
   FB_CO_TRY(co_await socket->write(true, json::serialize(hello), deadline));
-  co_await (keys(*socket, visit, exec) || screen(*socket, visit, *output));
+  SocketPeer peer(*socket, guest);
+  co_await terminal.serve(peer);
   co_return Result<>();
 }
 
 }  // namespace
 
-net::Task<Result<>> serve_shell(net::HttpExchange& exchange, const Route& route, Visit& visit) {
-  machine::ExecSpec spec;
-  // Named by us: it is ended also when nobody heard that it has begun.
-  spec.id = "shell-" + core::new_uuid();
-  spec.shell = "command -v bash >/dev/null && exec bash -l || exec sh -l";
-  spec.user = "root";
-  spec.env["TERM"] = "xterm";
-  spec.with_stdin = true;
-  spec.pty = {80, 24};
+net::Task<Result<>> serve_shell(net::HttpExchange& exchange, const Route& route,
+                                const session::Guest& guest) {
+  session::Command command;
+  command.shell = session::kLoginShell;
+  command.user = "root";
+  command.env["TERM"] = "xterm";
   const Deadline deadline = Deadline::in(kStartTime);
-  Result<> done;
-  if (auto exec = co_await visit.agent().start_exec(spec, deadline); exec)
-    done = co_await converse(exchange, route, visit, spec.id, deadline);
-  else
-    done = std::unexpected(std::move(exec).error());
-  (void)co_await visit.agent().data_call("DELETE", "/execs/" + spec.id, {},
-                                         Deadline::in(kCallTime));
+  FB_CO_TRY_ASSIGN(session::Terminal terminal,
+                   co_await session::Terminal::open(guest, std::move(command), deadline));
+  auto done = co_await converse(exchange, route, guest, terminal, deadline);
+  if (!done) co_await terminal.close();
   co_return done;
 }
 

@@ -5,7 +5,7 @@ namespace firebreak::ingress {
 net::Task<Result<>> TokenRing::load() {
   control::Services& services = supervisor_.services();
   const core::Time now = services.clock.now();
-  FB_CO_TRY_ASSIGN(const auto revoked, co_await services.db.run([now](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto revoked, co_await services.db.run([now](const store::Store& store) {
     return store.revoked_tokens(now);
   }));
   for (const core::AccessToken& token : revoked) checker_.revoke(token.id, token.expires);
@@ -57,7 +57,7 @@ net::Task<Result<std::vector<core::AccessToken>>> TokenRing::list(core::TenantId
                                                                   core::MicrovmId microvm) {
   FB_CO_TRY(co_await supervisor_.get(tenant, microvm));
   co_return co_await supervisor_.services().db.run(
-      [&](store::Store& store) { return store.list_tokens(tenant, microvm); });
+      [&](const store::Store& store) { return store.list_tokens(tenant, microvm); });
 }
 
 net::Task<Result<>> TokenRing::revoke(core::TenantId tenant, core::MicrovmId microvm,

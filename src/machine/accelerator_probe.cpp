@@ -34,7 +34,7 @@ Result<> boot_on_kvm(const HostPaths& paths, Deadline deadline) {
   FB_TRY_ASSIGN(const auto scratch, ScratchEngine::create(paths, Accelerator::kvm));
   Result<> outcome;
   auto trial = [&]() -> net::Task<void> {
-    BootSpec spec{.id = "trial", .base_disk = paths.base_disk()};
+    BootSpec spec{.id = "trial", .disk = {.base = paths.base_disk(), .layers = {}}};
     auto machine = co_await scratch->engine().boot(std::move(spec), deadline);
     if (!machine) {
       outcome = std::unexpected(machine.error());

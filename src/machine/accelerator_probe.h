@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "machine/engine.h"
 #include "machine/host_checks.h"
+#include "machine/qemu/accelerator.h"
 #include "machine/scratch_engine.h"
 
 namespace firebreak::machine {

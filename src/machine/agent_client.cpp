@@ -83,11 +83,16 @@ json::object wake_body(const AgentClient::Wake& wake) {
 
 }  // namespace
 
-net::Task<Result<>> expect_ok(net::ChannelStream& stream, Deadline deadline) {
+net::Task<Result<net::Reply>> expect_head(net::ChannelStream& stream, Deadline deadline) {
   FB_CO_TRY_ASSIGN(net::Reply head, co_await stream.head(deadline));
-  if (head.status / 100 == 2) co_return Result<>();
+  if (head.status / 100 == 2) co_return head;
   FB_CO_TRY_ASSIGN(net::Reply whole, co_await with_body(stream, std::move(head), deadline));
   co_return std::unexpected(agent_error(whole));
+}
+
+net::Task<Result<>> expect_ok(net::ChannelStream& stream, Deadline deadline) {
+  FB_CO_TRY(co_await expect_head(stream, deadline));
+  co_return Result<>();
 }
 
 Error agent_error(const net::Reply& reply) {
@@ -173,8 +178,9 @@ net::Task<Result<AgentHealth>> AgentClient::health(Deadline deadline) {
   co_return health;
 }
 
-net::Task<Result<>> AgentClient::start_tenant(const TenantSpec& spec, Deadline deadline) {
-  json::object body{{"root", {{"device", "/dev/vda"}, {"fstype", "ext4"}}},
+net::Task<Result<>> AgentClient::start_tenant(const TenantSpec& spec, const GuestRoot& root,
+                                              Deadline deadline) {
+  json::object body{{"root", {{"device", root.device}, {"fstype", root.fstype}}},
                     {"pid1", spec.app_is_pid1 ? "app" : "reaper"},
                     {"capabilities", spec.all_capabilities ? "all" : "default"},
                     {"user", spec.user},
@@ -281,17 +287,29 @@ net::Task<Result<ExecResult>> AgentClient::run(const ExecSpec& spec, Deadline de
   return run_at("/execs?attach=1", json::serialize(to_json(spec)), deadline, limit);
 }
 
-net::Task<Result<ExecResult>> AgentClient::run_at(std::string path, std::string spec,
-                                                  Deadline deadline, std::size_t limit) {
+net::Task<Result<std::unique_ptr<ExecStream>>> AgentClient::start_attached(const ExecSpec& spec,
+                                                                           Deadline deadline) {
+  return attach_at("/execs?attach=1", json::serialize(to_json(spec)), deadline);
+}
+
+net::Task<Result<std::unique_ptr<ExecStream>>> AgentClient::attach_at(std::string path,
+                                                                      std::string spec,
+                                                                      Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto stream, data_stream("POST", std::move(path), false));
   FB_CO_TRY(co_await stream->write(spec, deadline));
   stream->finish();
   FB_CO_TRY(co_await expect_ok(*stream, deadline));
-  ExecStream output(std::move(stream), 0);
+  co_return std::make_unique<ExecStream>(std::move(stream), 0);
+}
+
+net::Task<Result<ExecResult>> AgentClient::run_at(std::string path, std::string spec,
+                                                  Deadline deadline, std::size_t limit) {
+  FB_CO_TRY_ASSIGN(const auto output,
+                   co_await attach_at(std::move(path), std::move(spec), deadline));
   ExecResult result;
   bool exited = false;
   for (;;) {
-    FB_CO_TRY_ASSIGN(std::optional<wire::Frame> frame, co_await output.next(deadline));
+    FB_CO_TRY_ASSIGN(std::optional<wire::Frame> frame, co_await output->next(deadline));
     if (!frame) break;
     switch (frame->type) {
       case wire::FrameType::started:

@@ -138,6 +138,12 @@ class RunStream {
   std::string state_;
 };
 
+// What the guest mounts as the tenant's root.
+struct GuestRoot {
+  std::string device;
+  std::string fstype;
+};
+
 struct AgentHealth {
   std::uint64_t protocol = 0;
   std::string tenant;
@@ -151,7 +157,8 @@ class AgentClient {
       : ctl_(std::move(ctl)), data_(std::move(data)) {}
 
   net::Task<Result<AgentHealth>> health(Deadline deadline);
-  net::Task<Result<>> start_tenant(const TenantSpec& spec, Deadline deadline);
+  net::Task<Result<>> start_tenant(const TenantSpec& spec, const GuestRoot& root,
+                                   Deadline deadline);
   struct Wake {
     std::string hostname;
     std::string machine_id;
@@ -184,6 +191,9 @@ class AgentClient {
   net::Task<Result<ExecResult>> run(const ExecSpec& spec, Deadline deadline,
                                     std::size_t limit = 16 << 20);
   net::Task<Result<std::string>> start_exec(const ExecSpec& spec, Deadline deadline);  // id
+  // Starts it and follows its output with one call; for one without stdin.
+  net::Task<Result<std::unique_ptr<ExecStream>>> start_attached(const ExecSpec& spec,
+                                                                Deadline deadline);
   net::Task<Result<std::unique_ptr<ExecStream>>> exec_output(const std::string& id,
                                                              std::uint64_t offset,
                                                              Deadline deadline);
@@ -229,6 +239,8 @@ class AgentClient {
   void close();
 
  private:
+  net::Task<Result<std::unique_ptr<ExecStream>>> attach_at(std::string path, std::string spec,
+                                                           Deadline deadline);
   net::Task<Result<ExecResult>> run_at(std::string path, std::string spec, Deadline deadline,
                                        std::size_t limit);
 
@@ -242,6 +254,7 @@ Error agent_error(const net::Reply& reply);
 Result<ExecExit> parse_exit(std::string_view payload);
 Result<RunDone> parse_done(std::string_view payload);
 // The head of a streamed call, or the agent's error.
+net::Task<Result<net::Reply>> expect_head(net::ChannelStream& stream, Deadline deadline);
 net::Task<Result<>> expect_ok(net::ChannelStream& stream, Deadline deadline);
 
 }  // namespace firebreak::machine

@@ -82,7 +82,7 @@ class DeepCheck {
   }
 
   net::Task<Result<std::string>> boot() {
-    BootSpec spec{.id = "boot", .base_disk = paths_.base_disk()};
+    BootSpec spec{.id = "boot", .disk = {.base = paths_.base_disk(), .layers = {}}};
     FB_CO_TRY_ASSIGN(machine_, co_await engine().boot(std::move(spec), step_deadline()));
     co_return text_of(machine_->phases());
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "machine/host_checks.h"
+#include "machine/qemu/accelerator.h"
 #include "machine/scratch_engine.h"
 
 namespace firebreak::machine {

@@ -1,31 +1,37 @@
 // How machines are run, seen from above: an Engine boots, restores and resumes machines; a Machine
-// is one guest with its agent. `qemu/` implements it; other engines come behind the same interface.
-// All calls of one machine on one executor.
+// is one guest with its agent. What an engine keeps in files, and which devices a guest has, is the
+// engine's business (`qemu/`). Owned by whoever wires the program; all calls of one machine on one
+// executor.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "base/fd.h"
+#include "core/isolation.h"
 #include "machine/agent_client.h"
+#include "machine/inventory.h"
 #include "net/task.h"
 
 namespace firebreak::machine {
 
-enum class Accelerator { kvm, tcg };
-std::string_view to_string(Accelerator accelerator);
+using core::Isolation;
 
-// How strongly a guest is kept from the host, as reported to users.
-enum class Isolation {
-  hardware,  // KVM: hardware virtualisation plus the jail
-  emulated,  // TCG: QEMU makes no security promise for it, so the jail must hold alone
+// What not every engine can do, or not on every host. All else every engine does.
+enum class Feature : std::uint8_t {
+  cut_layers,  // Machine::cut_layer: builds in steps
+  fork,        // Machine::fork
+  network,     // machines with a network
+  park,        // Machine::park and unpark: clones kept ready
+  suspend,     // Machine::suspend and Engine::resume
 };
-std::string_view to_string(Isolation isolation);
+using Features = std::set<Feature>;
+std::string_view to_string(Feature feature);  // "cut_layers"
 
 struct Size {
   std::uint32_t vcpus = 1;
@@ -41,38 +47,37 @@ struct HostLimits {
   std::uint32_t cpu_percent = 0;  // ceiling: 100 = one CPU
 };
 
+// What is on a disk before a machine writes to it: a base, and layers that were cut from machines
+// on it, bottom first. The values lead to immutable files whose form only the engine knows; layers
+// above keep them, compare them and hand them back.
+struct DiskContent {
+  std::string base;
+  std::vector<std::string> layers;
+  friend bool operator==(const DiskContent&, const DiskContent&) = default;
+};
+
 struct BootSpec {
   std::string id;
   Size size;
-  std::string base_disk;            // raw ext4 image; never written
-  std::vector<std::string> layers;  // qcow2 files on top of it, bottom first; never written
+  DiskContent disk;
   TenantSpec tenant;
   HostLimits limits;
   bool network = false;  // as in LaunchSpec
-  // From a kernel that was frozen before it had mounted anything: much quicker, but such a machine
-  // cannot become a snapshot.
-  bool prepared_kernel = false;
+  // The machine never becomes a snapshot. The engine may start it from something that it prepared,
+  // which is much quicker.
+  bool throwaway = false;
 };
 
 struct LaunchSpec {
   std::string id;
   HostLimits limits;
-  bool network = false;  // something is behind the network card: the engine's CardBackend
+  bool network = false;  // attached to a network; the engine needs Feature::network
 };
 
 // What a machine's process has used and holds, as the host counts it.
 struct ProcessUsage {
   std::uint64_t cpu_usec = 0;  // since the process began
   std::uint64_t memory_bytes = 0;
-};
-
-// A machine found on the host, whoever made it.
-struct FoundMachine {
-  std::string id;
-  bool suspended = false;  // its saved state is whole
-  bool parked = false;
-  bool process = false;            // it runs
-  std::vector<std::string> files;  // in its directory
 };
 
 // A snapshot whose memory is held, whether or not anybody uses it.
@@ -82,12 +87,18 @@ struct HeldSnapshot {
   long users = 0;  // objects that share it: clones, and whoever loaded it
 };
 
+// What a snapshot occupies on the disk of the host.
+struct SnapshotBytes {
+  std::uint64_t disk = 0;
+  std::uint64_t memory = 0;
+};
+
 // Who a clone is after waking: set before any tenant process runs.
 struct Identity {
   std::string hostname;
   std::string machine_id;  // 32 hex digits
   std::uint64_t generation = 0;
-  std::optional<bool> network;  // whether the tenant has the network card; unset: as before
+  std::optional<bool> network;  // whether the tenant has a network; unset: as before
   json::object metadata;        // what the tenant reads about itself at 169.254.169.254
 };
 Identity fresh_identity(const std::string& machine_id, std::uint64_t generation);
@@ -107,7 +118,7 @@ class Machine {
   virtual Isolation isolation() const = 0;
   virtual Size size() const = 0;
   virtual pid_t pid() const = 0;
-  // The agent over the two ports; valid until suspend, snapshot or terminate.
+  // Valid until suspend, snapshot or terminate.
   virtual AgentClient& agent() = 0;
   // Phases of the last operation.
   virtual const Phases& phases() const = 0;
@@ -121,8 +132,8 @@ class Machine {
   virtual net::Task<Result<>> park(Deadline deadline) = 0;
   virtual net::Task<Result<>> unpark(const Identity& identity, Deadline deadline) = 0;
 
-  // Takes away what is behind the network card; a resume can bring it back.
-  virtual net::Task<Result<>> unplug_network() = 0;
+  // Takes its network away; a resume can bring it back.
+  virtual net::Task<Result<>> detach_network() = 0;
 
   // What a booted machine has written since its start, or since the last cut, becomes the immutable
   // file `path`, which is on the disk when this returns; the machine goes on in a new layer on top.
@@ -147,9 +158,6 @@ class Machine {
   virtual Result<> retry_disk() = 0;
 };
 
-// How the names of those snapshots begin that an engine makes, and removes, by itself.
-inline constexpr std::string_view kForkBasePrefix = "fork-";
-
 // A loaded snapshot: its RAM is held for clones to share. Clones keep it alive.
 class Snapshot {
  public:
@@ -159,19 +167,15 @@ class Snapshot {
   virtual std::uint64_t ram_bytes() const = 0;  // really allocated
 };
 
-// What is behind the machines' network cards. Implemented above; blocking calls from any thread.
-class CardBackend {
- public:
-  virtual ~CardBackend() = default;
-  // A tap device for the machine's process, which lets nothing through yet.
-  virtual Result<UniqueFd> plug(const std::string& id) = 0;
-  // Removes it and everything behind it; also when only a part is there, or nothing.
-  virtual Result<> unplug(const std::string& id) = 0;
-};
-
 class Engine {
  public:
   virtual ~Engine() = default;
+
+  // As records name it; never another for the same kind of machines.
+  virtual const std::string& name() const = 0;
+  // Of the machines that it starts on this host.
+  virtual Isolation isolation() const = 0;
+  virtual Features features() const = 0;
 
   virtual net::Task<Result<std::unique_ptr<Machine>>> boot(BootSpec spec, Deadline deadline) = 0;
   // Checks key and hashes; a foreign, truncated or corrupted snapshot is refused with
@@ -196,8 +200,14 @@ class Engine {
   virtual net::Task<Result<>> unload(const std::string& directory, Deadline deadline) = 0;
   // Those that were loaded, by whom and for what ever, and not unloaded.
   virtual std::vector<HeldSnapshot> held() const = 0;
-  // The files of a snapshot's disk, loaded or not: the raw base, then the qcow2 layers on top.
-  virtual Result<std::vector<std::string>> snapshot_disks(const std::string& directory) const = 0;
+  // What is on a snapshot's disk, loaded or not: machines can be booted from it.
+  virtual Result<DiskContent> snapshot_disk(const std::string& directory) const = 0;
+  virtual SnapshotBytes snapshot_bytes(const std::string& directory) const = 0;
+  // Where a snapshot of that name is, or is to be made.
+  virtual std::string snapshot_directory(const std::string& name) const = 0;
+  // Names of those that are there, whole or not, without those that the engine makes and removes by
+  // itself.
+  virtual Result<std::vector<std::string>> snapshots() const = 0;
   // Removes a snapshot from memory and disk. No clone may be left.
   virtual net::Task<Result<>> remove_snapshot(const std::string& directory, Deadline deadline) = 0;
   // Every machine that has anything on the host, running or not.
@@ -206,6 +216,17 @@ class Engine {
   virtual bool is_suspended(const std::string& id) const = 0;
   // Bytes on disk that a machine has of its own: saved memory and disk layer.
   virtual std::uint64_t stored_bytes(const std::string& id) const = 0;
+
+  // Machines that the engine makes for itself just now.
+  virtual std::set<std::string> own_machines() const = 0;
+  // Everything of the engine on the host, found by looking; blocking.
+  virtual Result<Inventory> inventory() const = 0;
+  // Removes one thing that the inventory showed and that nobody needs, after a look at whether it
+  // still is the engine's.
+  virtual net::Task<Result<>> repair(Leftover leftover, Deadline deadline) = 0;
 };
+
+// Code::unavailable when the engine cannot do it here: what, and what to do instead.
+Result<> require(const Engine& engine, Feature feature);
 
 }  // namespace firebreak::machine

@@ -1,5 +1,6 @@
 // Everything on the host that belongs to an engine, found by looking, not by remembering: what a
-// leak check compares with what should exist. Values; any thread.
+// leak check compares with what should exist. Every engine tells it in these words. Values; any
+// thread.
 #pragma once
 
 #include <optional>
@@ -10,10 +11,19 @@
 
 #include <sys/types.h>
 
-#include "machine/engine.h"
 #include "machine/uid_pool.h"
 
 namespace firebreak::machine {
+
+// A machine found on the host, whoever made it.
+struct FoundMachine {
+  std::string id;
+  bool suspended = false;  // its saved state is whole
+  bool parked = false;
+  bool process = false;             // it runs
+  std::vector<std::string> strays;  // files of a transition, as Leftover names them; while nobody
+                                    // is in one they are in the way
+};
 
 struct FoundProcess {
   pid_t pid = 0;
@@ -27,37 +37,44 @@ struct FoundCgroup {
   std::optional<bool> ours{};  // told by its processes; nothing when it has none
 };
 
-// A process that keeps a snapshot's memory.
-struct FoundHolder {
-  pid_t pid = 0;
-  std::string directory;  // of the snapshot
-  bool noted = false;     // the snapshot names it
-};
-
 // A disk that a snapshot stands on, outside it, is not there.
 struct MissingDisk {
   std::string snapshot;  // name of its directory
   std::string path;
 };
 
+// Something that is to be removed.
+struct Leftover {
+  std::string kind;  // "machine", "cgroup", "uid", "process", "mount", "snapshot", "file", or a
+                     // word of the engine's own
+  std::string name;
+  friend bool operator==(const Leftover&, const Leftover&) = default;
+};
+
+// Of a kind that only the engine has, and judged by it.
+struct OwnLeftover {
+  Leftover leftover;
+  std::string what;  // for people: why nobody needs it
+};
+
 struct Inventory {
-  std::vector<FoundMachine> machines;  // directories
+  std::string engine;
+  std::vector<FoundMachine> machines;
   std::vector<FoundCgroup> cgroups;
   std::vector<UidLease> uids;
   std::vector<FoundProcess> processes;  // that run under a uid of the range
   std::vector<std::string> mounts;      // below the data directory, in our mount namespace
-  std::vector<std::string> snapshots;   // directories
+  std::vector<std::string> snapshots;   // names
   std::vector<MissingDisk> missing_disks;
-  std::vector<FoundHolder> holders;      // of snapshots below the data directory
-  std::vector<std::string> old_kernels;  // prepared ones of other agents than builds use now
+  std::vector<OwnLeftover> leftovers;
 };
 
 // True when two paths lead to the same directory or file.
 bool is_same_file(const std::string& one, const std::string& other);
 
 // Tells the processes of one data directory's machines from those of another server: a machine's
-// record names the process, or its root is a QEMU that this directory keeps. Nobody leaves a jail
-// for another root.
+// record names the process, or its root is a runtime that this directory keeps. Nobody leaves a
+// jail for another root.
 class OwnProcesses {
  public:
   OwnProcesses(const std::string& data_dir, std::set<pid_t> recorded);

@@ -89,7 +89,7 @@ Result<std::unique_ptr<ScratchEngine>> ScratchEngine::create(const HostPaths& pa
   if (::symlink("../runtime", (directory + "/runtime").c_str()) != 0)
     return fail_errno("link to the runtime");
 
-  EngineConfig config;
+  QemuConfig config;
   config.data_dir = directory;
   config.kernel = paths.kernel();
   config.initramfs = paths.initramfs();

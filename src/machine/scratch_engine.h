@@ -8,6 +8,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "machine/qemu/accelerator.h"
 #include "machine/qemu/qemu_engine.h"
 
 namespace firebreak::machine {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
+#include <exception>
 
 #include <fmt/format.h>
 
@@ -116,16 +117,28 @@ Result<AnswerPlan> plan_answer(const std::string& method, int status, wire::Head
   return plan;
 }
 
-Task<void> run_handler(const HttpHandler& handler, HttpExchange& exchange) {
+Task<void> run_handler(const HttpService& service, HttpExchange& exchange) {
+  std::exception_ptr thrown;
   try {
-    co_await handler(exchange);
-  } catch (...) {  // NOLINT(bugprone-empty-catch): who wants it in a log catches it before
+    co_await service.handler(exchange);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  if (thrown) {
+    const HttpRequest& request = exchange.request();
+    // Query values may be secrets.
+    const std::string path = request.target.substr(0, request.target.find('?'));
+    service.exceptions.report("handler", request.method + " " + path, thrown);
   }
   if (exchange.started()) co_return;
-  (void)co_await exchange.reply(
-      500, {{"content-type", "application/json"}},
-      "{\"code\":\"internal\",\"message\":\"the server gave no answer to this request\"}\n",
-      Deadline::in(kServerWriteTimeout));
+  const std::string body =
+      thrown
+          ? "{\"code\":\"internal\",\"message\":\"the server failed at this request, and its log "
+            "says why; try again, and tell the operator if it stays so\",\"repair\":\"try again, "
+            "and tell the operator if it stays so\"}\n"
+          : "{\"code\":\"internal\",\"message\":\"the server gave no answer to this request\"}\n";
+  (void)co_await exchange.reply(500, {{"content-type", "application/json"}}, body,
+                                Deadline::in(kServerWriteTimeout));
 }
 
 std::string http_date() {

@@ -371,7 +371,8 @@ Task<void> Http1Connection::run() {
   const auto self = shared_from_this();
   asio::co_spawn(
       executor_, [self]() -> Task<void> { co_await self->read_ahead(); },
-      [self](const std::exception_ptr&) {
+      [self](const std::exception_ptr& thrown) {
+        if (thrown) self->service->exceptions.report("connection", self->peer.address, thrown);
         self->ended = true;
         self->reader_done_ = true;
         self->done.notify();
@@ -404,7 +405,7 @@ Task<void> Http1Connection::serve() {
       co_return;
     }
     Http1Exchange exchange(shared_from_this(), parser.take_head());
-    co_await run_handler(service->handler, exchange);
+    co_await run_handler(*service, exchange);
     // The bytes that follow are of another protocol, or behind half an answer.
     if (exchange.upgraded() || !exchange.finished()) co_return;
     if (exchange.keep_alive() && !parser.complete()) co_await discard_body();

@@ -140,6 +140,19 @@ TEST_F(HttpTest, TurnsFailedHandlersIntoErrors) {
       EXPECT_FALSE(co_await http_call(*stream, call, soon())) << target;
     }
   });
+  EXPECT_EQ(exceptions("handler"), 2);
+}
+
+TEST_F(HttpTest, ReportsWhatAHandlerThrowsAfterItsHead) {
+  serve([](HttpExchange& exchange) -> Task<void> {
+    (void)co_await exchange.start(200, {}, soon());
+    throw std::runtime_error("half-way");
+  });
+  run([&]() -> Task<void> {
+    auto stream = co_await connect();
+    EXPECT_FALSE(co_await http_call(*stream, call_of("GET", "/?token=secret"), soon()));
+  });
+  EXPECT_EQ(exceptions("handler"), 1);
 }
 
 TEST_F(HttpTest, SendsContinueOnlyWhenTheBodyIsWanted) {

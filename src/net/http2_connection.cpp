@@ -260,7 +260,10 @@ void Http2Connection::spawn(Task<void> task, std::size_t& counter) {
   asio::co_spawn(executor_, std::move(task),
                  [self = shared_from_this(), &counter](const std::exception_ptr& thrown) {
                    --counter;
-                   if (thrown) self->cut();
+                   if (thrown) {
+                     self->service_->exceptions.report("connection", self->peer_.address, thrown);
+                     self->cut();
+                   }
                    self->changed_.notify();
                  });
 }
@@ -344,7 +347,7 @@ Task<void> Http2Connection::write_loop() {
 
 Task<void> Http2Connection::handle(std::shared_ptr<Stream> stream) {
   Http2Exchange exchange(shared_from_this(), stream);
-  co_await run_handler(service_->handler, exchange);
+  co_await run_handler(*service_, exchange);
   if (!exchange.finished() && !stream->closed) {
     session_->reset(stream->id, wire::H2Error::internal);
     flush();

@@ -197,7 +197,10 @@ TEST_F(Http2Test, TurnsFailedHandlersIntoErrors) {
   run([&]() -> Task<void> {
     Client client(co_await connect());
     EXPECT_EQ(status(co_await client.get("/nothing")), "500");
-    EXPECT_EQ(status(co_await client.get("/throw")), "500");
+    const auto thrown = co_await client.get("/throw");
+    EXPECT_EQ(status(thrown), "500");
+    EXPECT_NE(thrown.body.find("\"code\":\"internal\""), std::string::npos) << thrown.body;
+    EXPECT_EQ(exceptions("handler"), 1);
     EXPECT_EQ((co_await client.get("/half")).code, 2U);
     const wire::StreamId head = client.request("HEAD", "/head", true);
     EXPECT_TRUE(co_await client.until([&] { return client.streams[head].closed; }));

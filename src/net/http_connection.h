@@ -20,6 +20,7 @@ inline constexpr std::chrono::seconds kServerWriteTimeout{10};
 struct HttpService {
   HttpHandler handler;
   HttpLimits limits;
+  obs::Exceptions exceptions;
   bool draining = false;
 };
 
@@ -64,8 +65,9 @@ struct AnswerPlan {
 };
 Result<AnswerPlan> plan_answer(const std::string& method, int status, wire::Headers headers);
 
-// What the handler leaves unanswered, or throws before it answers, becomes a 500.
-Task<void> run_handler(const HttpHandler& handler, HttpExchange& exchange);
+// What the handler leaves unanswered, or throws before it answers, becomes a 500. What it throws is
+// reported.
+Task<void> run_handler(const HttpService& service, HttpExchange& exchange);
 
 std::string http_date();
 

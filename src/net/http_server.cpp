@@ -26,6 +26,7 @@ struct Listener : std::enable_shared_from_this<Listener> {
   Listener(const asio::any_io_executor& ex, tcp::acceptor socket)
       : executor(ex), acceptor(std::move(socket)), changed(ex), slot(ex) {}
 
+  void begin_accepting();
   Task<void> accept_loop();
   Task<void> make_room();
   Task<void> serve(tcp::socket socket, HttpPeer peer);
@@ -60,6 +61,18 @@ Task<void> Listener::make_room() {
   strangers->room_wanted = false;
 }
 
+// One that no longer accepted would be a server that nobody can reach: an exception costs the
+// connection that it came with.
+void Listener::begin_accepting() {
+  asio::co_spawn(
+      executor, [self = shared_from_this()]() -> Task<void> { co_await self->accept_loop(); },
+      [self = shared_from_this()](const std::exception_ptr& thrown) {
+        if (!thrown) return;
+        self->service->exceptions.report("accept", "", thrown);
+        if (self->accepting) self->begin_accepting();
+      });
+}
+
 Task<void> Listener::accept_loop() {
   while (accepting) {
     auto [ec, socket] = co_await acceptor.async_accept(kNoThrow);
@@ -79,12 +92,14 @@ void Listener::start(tcp::socket socket) {
   const tcp::endpoint remote = socket.remote_endpoint(ec);
   if (ec) return;
   ++tasks;
-  HttpPeer peer{.address = remote.address().to_string(), .sni = {}, .tls = tls != nullptr};
+  const std::string from = remote.address().to_string();
+  HttpPeer peer{.address = from, .sni = {}, .tls = tls != nullptr};
   asio::co_spawn(
       executor,
       [self = shared_from_this(), client = std::move(socket), who = std::move(peer)]() mutable
           -> Task<void> { co_await self->serve(std::move(client), std::move(who)); },
-      [self = shared_from_this()](const std::exception_ptr&) {
+      [self = shared_from_this(), from](const std::exception_ptr& thrown) {
+        if (thrown) self->service->exceptions.report("connection", from, thrown);
         --self->tasks;
         self->slot.notify();
         self->changed.notify();
@@ -189,15 +204,17 @@ class Server : public HttpServer {
 Result<std::unique_ptr<HttpServer>> HttpServer::listen(const asio::any_io_executor& executor,
                                                        const std::string& address,
                                                        std::optional<TlsFiles> tls,
-                                                       HttpHandler handler, HttpLimits limits) {
+                                                       HttpHandler handler, HttpLimits limits,
+                                                       obs::Exceptions exceptions) {
   FB_TRY_ASSIGN(BoundAddress bound, BoundAddress::bind(address));
-  return serve(executor, std::move(bound), std::move(tls), std::move(handler), limits);
+  return serve(executor, std::move(bound), std::move(tls), std::move(handler), limits, exceptions);
 }
 
 Result<std::unique_ptr<HttpServer>> HttpServer::serve(const asio::any_io_executor& executor,
                                                       BoundAddress bound,
                                                       std::optional<TlsFiles> tls,
-                                                      HttpHandler handler, HttpLimits limits) {
+                                                      HttpHandler handler, HttpLimits limits,
+                                                      obs::Exceptions exceptions) {
   std::shared_ptr<TlsServer> secure;
   if (tls) {
     FB_TRY_ASSIGN(secure, TlsServer::load(*tls, {"h2", "http/1.1"}));
@@ -213,9 +230,8 @@ Result<std::unique_ptr<HttpServer>> HttpServer::serve(const asio::any_io_executo
   listener->service = std::make_shared<HttpService>();
   listener->service->handler = std::move(handler);
   listener->service->limits = limits;
-  asio::co_spawn(
-      executor, [listener]() -> Task<void> { co_await listener->accept_loop(); },
-      [listener](const std::exception_ptr&) {});
+  listener->service->exceptions = exceptions;
+  listener->begin_accepting();
   return std::make_unique<Server>(std::move(listener), real);
 }
 

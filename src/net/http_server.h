@@ -8,6 +8,7 @@
 
 #include "net/bound_address.h"
 #include "net/http.h"
+#include "obs/exceptions.h"
 
 namespace firebreak::net {
 
@@ -24,17 +25,20 @@ struct HttpLimits {
   std::chrono::seconds tls_timeout{10};
 };
 
+// What handlers and connections throw is given to `exceptions`.
 class HttpServer {
  public:
   // "127.0.0.1:0" picks a port; "[::1]:80" is IPv6. Listens at once.
   static Result<std::unique_ptr<HttpServer>> listen(const asio::any_io_executor& executor,
                                                     const std::string& address,
                                                     std::optional<TlsFiles> tls,
-                                                    HttpHandler handler, HttpLimits limits = {});
+                                                    HttpHandler handler, HttpLimits limits = {},
+                                                    obs::Exceptions exceptions = {});
   // On an address that was taken before.
   static Result<std::unique_ptr<HttpServer>> serve(const asio::any_io_executor& executor,
                                                    BoundAddress bound, std::optional<TlsFiles> tls,
-                                                   HttpHandler handler, HttpLimits limits = {});
+                                                   HttpHandler handler, HttpLimits limits = {},
+                                                   obs::Exceptions exceptions = {});
   virtual ~HttpServer() = default;
   virtual std::string address() const = 0;  // "127.0.0.1:7070", the real port
   // Takes no new connections, lets open requests finish until the deadline, then cuts them.

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -10,6 +11,7 @@
 
 #include "net/http_client.h"
 #include "net/http_server.h"
+#include "obs/exceptions.h"
 
 // ASSERT_TRUE of a Result inside a coroutine.
 #define CO_REQUIRE(result)                    \
@@ -37,7 +39,7 @@ class HttpTest : public testing::Test {
 
   void serve(HttpHandler handler, HttpLimits limits = {}, std::optional<TlsFiles> tls = {}) {
     auto server = HttpServer::listen(io_.get_executor(), "127.0.0.1:0", std::move(tls),
-                                     std::move(handler), limits);
+                                     std::move(handler), limits, obs::Exceptions(log_, metrics_));
     ASSERT_TRUE(server) << server.error().text();
     server_ = *std::move(server);
   }
@@ -94,6 +96,12 @@ class HttpTest : public testing::Test {
     (void)co_await timer.async_wait(kNoThrow);
   }
 
+  double exceptions(std::string_view where) const {
+    return metrics_.value("firebreak_exceptions_total", obs::label("where", where));
+  }
+
+  obs::Log log_{-1, obs::LogFormat::text, obs::Level::error};
+  obs::Metrics metrics_;
   asio::io_context io_;
   std::unique_ptr<HttpServer> server_;
 };

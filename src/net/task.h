@@ -3,15 +3,19 @@
 // (strand).
 #pragma once
 
+#include <exception>
+
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/deferred.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/system/system_error.hpp>
 
 #include "base/deadline.h"
 #include "base/result.h"
@@ -25,6 +29,17 @@ using Task = asio::awaitable<T>;
 
 // For co_await only: what it gives is awaited as it is, without a coroutine of its own.
 inline constexpr auto kNoThrow = asio::as_tuple(asio::deferred);
+
+// What a wait throws in a task that was told to end.
+inline bool was_cancelled(const std::exception_ptr& thrown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const boost::system::system_error& error) {
+    return error.code() == asio::error::operation_aborted;
+  } catch (...) {
+    return false;
+  }
+}
 
 // A condition that tasks of one executor wait for and others signal. wait() returns false when the
 // deadline passed first. Spurious wake-ups are possible: wait in a loop over the real condition.

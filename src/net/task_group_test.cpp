@@ -1,11 +1,16 @@
 #include "net/task_group.h"
 
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <stdexcept>
+#include <string>
 
 #include <boost/asio/io_context.hpp>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "base/sys.h"
 
 namespace firebreak::net {
 namespace {
@@ -40,7 +45,7 @@ class TaskGroupTest : public testing::Test {
 
 TEST_F(TaskGroupTest, CloseCancelsAndJoins) {
   TaskGroup group(io_.get_executor());
-  for (int i = 0; i < 3; ++i) group.spawn(sleep());
+  for (int i = 0; i < 3; ++i) group.spawn("sleeper", sleep());
   settle();
   EXPECT_EQ(started_, 3);
   EXPECT_EQ(group.size(), 3U);
@@ -52,20 +57,83 @@ TEST_F(TaskGroupTest, CloseCancelsAndJoins) {
   EXPECT_TRUE(closed);
   EXPECT_EQ(ended_, 3);
   EXPECT_EQ(group.size(), 0U);
-  group.spawn(sleep());
+  group.spawn("sleeper", sleep());
   settle();
   EXPECT_EQ(started_, 3) << "nothing starts after the close";
 }
 
 TEST_F(TaskGroupTest, EndedTasksAreForgotten) {
   TaskGroup group(io_.get_executor());
-  for (int i = 0; i < 100; ++i) group.spawn([]() -> Task<void> { co_return; }());
-  group.spawn([]() -> Task<void> {
+  for (int i = 0; i < 100; ++i) group.spawn("short", []() -> Task<void> { co_return; }());
+  group.spawn("throws", []() -> Task<void> {
     throw std::runtime_error("its own matter");
     co_return;
   }());
   settle();
   EXPECT_EQ(group.size(), 0U);
+}
+
+// The log's lines of what a body does.
+std::string logged(const std::function<void(obs::Log&)>& body) {
+  auto pipe = sys::pipe();
+  obs::Log log(pipe->second.get(), obs::LogFormat::text, obs::Level::info);
+  body(log);
+  pipe->second.reset();
+  std::string out(4096, '\0');
+  const ssize_t n = ::read(pipe->first.get(), out.data(), out.size());
+  out.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return out;
+}
+
+TEST_F(TaskGroupTest, WhatATaskThrowsIsLoggedAndCounted) {
+  obs::Metrics metrics;
+  const std::string lines = logged([&](obs::Log& log) {
+    TaskGroup group(io_.get_executor(), obs::Exceptions(log, metrics));
+    auto fails = []() -> Task<void> {
+      throw std::runtime_error("a bug");
+      co_return;
+    };
+    group.spawn("launch", fails(), "microvm-1");
+    settle();
+  });
+  EXPECT_NE(lines.find("exception where=launch context=microvm-1 error=\"a bug\""),
+            std::string::npos)
+      << lines;
+  EXPECT_EQ(metrics.value("firebreak_exceptions_total", obs::label("where", "launch")), 1);
+}
+
+TEST_F(TaskGroupTest, BeingToldToEndIsNoException) {
+  obs::Metrics metrics;
+  const std::string lines = logged([&](obs::Log& log) {
+    TaskGroup group(io_.get_executor(), obs::Exceptions(log, metrics));
+    group.spawn("sleeper", sleep());
+    settle();
+    group.cancel();
+    settle();
+  });
+  EXPECT_EQ(ended_, 1);
+  EXPECT_EQ(lines, "");
+  EXPECT_EQ(metrics.value("firebreak_exceptions_total", obs::label("where", "sleeper")), 0);
+}
+
+TEST_F(TaskGroupTest, WaitLetsThemEndByThemselves) {
+  TaskGroup group(io_.get_executor());
+  Event go(io_.get_executor());
+  auto patient = [&]() -> Task<void> {
+    (void)co_await go.wait(Deadline::in(60s));
+    ++ended_;
+  };
+  group.spawn("patient", patient());
+  bool all = false;
+  asio::co_spawn(
+      io_, [&]() -> Task<void> { all = co_await group.wait(Deadline::in(60s)); },
+      [](const std::exception_ptr&) {});
+  settle();
+  EXPECT_FALSE(all);
+  go.notify();
+  settle();
+  EXPECT_TRUE(all);
+  EXPECT_EQ(ended_, 1);
 }
 
 // A task that ends by itself between the cancelling and its delivery.
@@ -76,7 +144,7 @@ TEST_F(TaskGroupTest, MayGoWhileTasksEnd) {
     (void)co_await event.wait(Deadline::in(60s));
     ++ended_;
   };
-  group->spawn(wait());
+  group->spawn("waiter", wait());
   settle();
   event.notify();
   group.reset();
@@ -95,7 +163,7 @@ TEST_F(TaskGroupTest, CloseGivesUpAtTheDeadline) {
     };
     (void)co_await run_blocking(pool, work);
   };
-  group.spawn(stubborn());
+  group.spawn("stubborn", stubborn());
   settle();
   std::optional<bool> closed;
   asio::co_spawn(

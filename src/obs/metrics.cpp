@@ -15,7 +15,7 @@ std::string number(double value) {
   return text.data();
 }
 
-std::string series(std::string_view name, std::string_view labels) {
+std::string printed(std::string_view name, std::string_view labels) {
   std::string out(name);
   if (!labels.empty()) out += "{" + std::string(labels) + "}";
   return out;
@@ -39,19 +39,29 @@ void Metrics::describe(std::string_view name, std::string_view type, std::string
   family.help = help;
 }
 
-void Metrics::add(std::string_view name, std::string_view labels, double value) {
-  const std::scoped_lock lock(mutex_);
+// With the lock held. A map's entries stay where they are.
+std::atomic<double>& Metrics::series(std::string_view name, std::string_view labels) {
   auto family = families_.find(name);
   if (family == families_.end()) family = families_.try_emplace(std::string(name)).first;
   auto& values = family->second.values;
   auto at = values.find(labels);
   if (at == values.end()) at = values.try_emplace(std::string(labels)).first;
-  at->second += value;
+  return at->second;
+}
+
+void Metrics::add(std::string_view name, std::string_view labels, double value) {
+  const std::scoped_lock lock(mutex_);
+  series(name, labels).fetch_add(value, std::memory_order_relaxed);
+}
+
+Counter Metrics::counter(std::string_view name, std::string_view labels) {
+  const std::scoped_lock lock(mutex_);
+  return Counter(series(name, labels));
 }
 
 void Metrics::set(std::string_view name, std::string_view labels, double value) {
   const std::scoped_lock lock(mutex_);
-  families_[std::string(name)].values[std::string(labels)] = value;
+  series(name, labels).store(value, std::memory_order_relaxed);
 }
 
 void Metrics::observe_ms(std::string_view name, std::string_view labels, double ms) {
@@ -83,7 +93,7 @@ std::string Metrics::text() const {
     if (!family.help.empty()) out += "# HELP " + name + " " + family.help + "\n";
     out += "# TYPE " + name + " " + family.type + "\n";
     for (const auto& [labels, value] : family.values)
-      out += series(name, labels) + " " + number(value) + "\n";
+      out += printed(name, labels) + " " + number(value) + "\n";
     for (const auto& [labels, histogram] : family.histograms) {
       const std::string comma = labels.empty() ? "" : ",";
       for (std::size_t i = 0; i < kBounds.size(); ++i) {
@@ -92,8 +102,8 @@ std::string Metrics::text() const {
       }
       out += name + "_bucket{" + labels + comma + "le=\"+Inf\"} " +
              std::to_string(histogram.count) + "\n";
-      out += series(name + "_sum", labels) + " " + number(histogram.sum) + "\n";
-      out += series(name + "_count", labels) + " " + std::to_string(histogram.count) + "\n";
+      out += printed(name + "_sum", labels) + " " + number(histogram.sum) + "\n";
+      out += printed(name + "_count", labels) + " " + std::to_string(histogram.count) + "\n";
     }
   }
   return out;

@@ -1,10 +1,13 @@
 #include <algorithm>
+#include <exception>
 #include <functional>
+#include <stdexcept>
 
 #include <gtest/gtest.h>
 
 #include "base/json.h"
 #include "base/sys.h"
+#include "obs/exceptions.h"
 #include "obs/log.h"
 #include "obs/metrics.h"
 
@@ -61,6 +64,20 @@ TEST(Log, NoValueForgesALineOrSteersATerminal) {
 
 TEST(Log, BelowTheLevelNothing) {
   EXPECT_EQ(logged(LogFormat::text, Level::warn, [](Log& log) { log.info("x"); }), "");
+}
+
+TEST(Exceptions, AreALineAndACount) {
+  Metrics metrics;
+  const std::string lines = logged(LogFormat::text, Level::info, [&](Log& log) {
+    const Exceptions exceptions(log, metrics);
+    exceptions.report("launch", "microvm-1", std::make_exception_ptr(std::out_of_range("a\nb")));
+    exceptions.report("launch", "microvm-2", std::make_exception_ptr(7));
+  });
+  EXPECT_NE(lines.find(R"(error exception where=launch context=microvm-1 error="a\nb")"),
+            std::string::npos)
+      << lines;
+  EXPECT_NE(lines.find("unknown exception"), std::string::npos) << lines;
+  EXPECT_EQ(metrics.value("firebreak_exceptions_total", label("where", "launch")), 2);
 }
 
 TEST(Metrics, TextFormat) {

@@ -66,6 +66,8 @@ core::ImageVersion sample_version(const core::ImageId& image, std::uint32_t numb
           .env = {{"PATH", "/bin"}, {"EMPTY", ""}},
           .snapshot = "snap-1",
           .config = R"({"a":1})",
+          .engine = "other",
+          .isolation = core::Isolation::userspace_kernel,
           .created = at(number),
           .updated = at(number + 5)};
 }
@@ -108,6 +110,8 @@ core::Microvm sample_microvm(int n, const core::TenantId& tenant) {
   microvm.role = "role";
   microvm.name = "name-" + std::to_string(n);
   microvm.env = {{"TOKEN", "s'e\"cret"}, {"EMPTY", ""}};
+  microvm.engine = "other";
+  microvm.isolation = core::Isolation::hardware;
   microvm.started = at(n);
   microvm.state_since = at(n);
   return microvm;

@@ -121,15 +121,16 @@ TEST_P(MicrovmConformance, AllIdsAreThoseThatHaveARecord) {
 TEST_P(MicrovmConformance, OldEventsOfALivingMicrovmAreForgotten) {
   const auto microvm =
       walk(store(), add(store(), sample_microvm(1, a_.id)), {running, suspending, suspended});
+  ASSERT_VALUE(const auto all, store().events(a_.id, std::nullopt, 0, 100));
   ASSERT_VALUE(auto gone, store().forget_events(microvm.state_since));
   EXPECT_EQ(gone, 3U);
   ASSERT_VALUE(auto events, store().events(a_.id, std::nullopt, 0, 100));
   ASSERT_EQ(events.size(), 1U);
-  EXPECT_EQ(events[0].sequence, 4U);
+  EXPECT_EQ(events[0], all.back());
   ASSERT_VALUE(gone, store().forget_events(microvm.state_since + core::Millis(1)));
   EXPECT_EQ(gone, 1U);
   ASSERT_VALUE(const auto last, store().last_event());
-  EXPECT_EQ(last, 4U);
+  EXPECT_GE(last, events[0].sequence);
   ASSERT_VALUE(const auto found, store().find_microvm(a_.id, microvm.id));
   EXPECT_EQ(found, microvm);
 }

@@ -275,6 +275,27 @@ TEST_P(ImageConformance, LatestRunnableIsTheHighestThatCanRun) {
   EXPECT_EQ(latest->number, 2U);
 }
 
+TEST_P(ImageConformance, AreFoundByTheSnapshotTheyStandOn) {
+  const auto one = sample_image(1, a_.id);
+  const auto two = sample_image(2, b_.id);
+  ASSERT_DONE(store().create_image(one));
+  ASSERT_DONE(store().create_image(two));
+  const auto first = sample_version(one.id, 1);
+  const auto same = sample_version(two.id, 1);
+  auto other = sample_version(one.id, 2);
+  other.snapshot = "snap-2";
+  auto none = sample_version(one.id, 3);
+  none.snapshot.clear();
+  for (const auto& version : {first, same, other, none})
+    ASSERT_DONE(store().create_version(version));
+  ASSERT_VALUE(auto found, store().versions_with_snapshot("snap-1"));
+  EXPECT_THAT(found, ElementsAre(first, same));
+  ASSERT_VALUE(found, store().versions_with_snapshot("snap"));
+  EXPECT_THAT(found, IsEmpty());
+  ASSERT_VALUE(found, store().versions_with_snapshot(""));
+  EXPECT_THAT(found, IsEmpty());
+}
+
 TEST_P(ImageConformance, HaveBuilds) {
   const auto image = sample_image(1, a_.id);
   ASSERT_DONE(store().create_image(image));

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>
@@ -85,6 +86,18 @@ TEST_F(SqliteFile, HasTheSettingsItPromises) {
             0);
 }
 
+TEST_F(SqliteFile, ASnapshotIsLookedUpByAnIndex) {
+  fill();
+  auto db = raw();
+  ASSERT_VALUE(Statement plan, db->query("EXPLAIN QUERY PLAN SELECT image FROM image_versions "
+                                         "WHERE snapshot = ? AND snapshot <> ''",
+                                         "s"));
+  ASSERT_VALUE(const bool row, plan.step());
+  ASSERT_TRUE(row);
+  for (int column = 0; column < 3; ++column) (void)plan.text();
+  EXPECT_THAT(plan.text(), HasSubstr("image_versions_by_snapshot"));
+}
+
 TEST_F(SqliteFile, OnlyItsOwnerCanReadIt) {
   std::ofstream(path_).close();
   fs::permissions(path_, fs::perms(0644));
@@ -105,6 +118,16 @@ TEST_F(SqliteFile, ASecondServerIsRefused) {
     EXPECT_EQ(code_of(second), Code::conflict);
     EXPECT_THAT(second.error().message, AllOf(HasSubstr(path_), HasSubstr("another server")));
   }
+  EXPECT_TRUE(open());
+}
+
+TEST_F(SqliteFile, TheFileIsFreeWhenItsLastConnectionIsClosed) {
+  ASSERT_VALUE(auto first, open());
+  ASSERT_VALUE(auto second, first->connect());
+  first.reset();
+  EXPECT_EQ(code_of(open()), Code::conflict);
+  ASSERT_DONE(second->create_tenant(sample_tenant(1)));
+  second.reset();
   EXPECT_TRUE(open());
 }
 
@@ -204,6 +227,52 @@ TEST_F(SqliteFile, TheProgramsOwnMigrationsApplyOneByOne) {
   }
   db.reset();
   EXPECT_TRUE(open());
+}
+
+// A store of a server that knew one engine, with an image, a microVM and an event in it.
+TEST_F(SqliteFile, OldRowsAreOfTheFirstEngineAndGetTheClassOfTheHost) {
+  const auto all = migrations();
+  const auto before = std::ranges::find(all, std::string_view("engines"), &Migration::name);
+  ASSERT_NE(before, all.end());
+  {
+    auto db = raw();
+    ASSERT_DONE(migrate(*db, all.first(static_cast<std::size_t>(before - all.begin()))));
+    ASSERT_DONE(db->script(R"sql(
+INSERT INTO tenants (id, name, limits, created) VALUES ('t', 't', '{}', 1);
+INSERT INTO images (id, tenant, name, state, tags, created)
+  VALUES ('image-1', 't', 'i', 'CREATED', '{}', 1);
+INSERT INTO image_versions (image, number, state, active, state_reason, memory_mib, hooks, env,
+  snapshot, config, created) VALUES ('image-1', 1, 'SUCCESSFUL', 1, '', 512, '{}', '{}', 's', '', 1);
+INSERT INTO microvms (id, tenant, endpoint, image, image_name, image_version, memory_mib, state,
+  intent, state_reason, payload, generation, parent, client_token, request_hash, tags, config,
+  started, state_since, revision) VALUES ('microvm-1', 't', 'e', 'image-1', 'i', 1, 512,
+  'SUSPENDED', 'none', '', '', 1, '', '', '', '{}', '', 1, 1, 1);
+INSERT INTO events (at, tenant, microvm, from_state, to_state, reason)
+  VALUES (1, 't', 'microvm-1', 'PENDING', 'PENDING', '');
+)sql"));
+  }
+  ASSERT_VALUE(auto store, open());
+  const core::TenantId tenant("t");
+  const auto expect = [&](core::Isolation isolation) {
+    ASSERT_VALUE(const auto version, store->find_version(core::ImageId("image-1"), 1));
+    ASSERT_VALUE(const auto microvm, store->find_microvm(tenant, core::MicrovmId("microvm-1")));
+    ASSERT_VALUE(const auto events, store->events(tenant, std::nullopt, 0, 10));
+    ASSERT_TRUE(version && microvm && events.size() == 1);
+    EXPECT_EQ(version->engine, "qemu");
+    EXPECT_EQ(microvm->engine, "qemu");
+    EXPECT_EQ(events[0].engine, "qemu");
+    EXPECT_EQ(version->isolation, isolation);
+    EXPECT_EQ(microvm->isolation, isolation);
+    EXPECT_EQ(events[0].isolation, isolation);
+  };
+  expect(core::Isolation::emulated);  // the least, until the server has said it
+  ASSERT_DONE(store->record_isolation("other", core::Isolation::userspace_kernel));
+  expect(core::Isolation::emulated);
+  ASSERT_DONE(store->record_isolation("qemu", core::Isolation::hardware));
+  expect(core::Isolation::hardware);
+  // Said once: a host that changes later does not change what was.
+  ASSERT_DONE(store->record_isolation("qemu", core::Isolation::emulated));
+  expect(core::Isolation::hardware);
 }
 
 TEST_F(SqliteFile, AMigrationThatFailsLeavesTheOldVersion) {

@@ -175,6 +175,7 @@ Result<> bench_guest_load(Report& report, const Guest& guest, int requests) {
 
 Result<> bench_endpoint(Report& report, int count) {
   ServerProcess server;
+  server.set_options({"--pool-least=1"});
   if (!server.start() || !server.wait_python())
     return fail(Code::internal, "the server did not start", server.log());
   FB_TRY_ASSIGN(const Guest guest,

@@ -303,7 +303,7 @@ Task<Result<>> bench_cold_boot(Report& report, int count) {
     const Timer timer;
     machine::BootSpec spec{.id = world().next_id("boot"),
                            .size = {.vcpus = 1, .memory_mib = 256},
-                           .base_disk = world().base_disk(),
+                           .disk = {.base = world().base_disk(), .layers = {}},
                            .tenant = {}};
     FB_CO_TRY_ASSIGN(auto machine, co_await world().engine().boot(spec, in_seconds(120)));
     FB_CO_TRY(co_await timed_true(*machine));

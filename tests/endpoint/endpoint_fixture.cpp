@@ -12,7 +12,6 @@
 #include <sstream>
 
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/read_until.hpp>
@@ -22,6 +21,7 @@
 #include "base/sys.h"
 #include "base/text.h"
 #include "endpoint/native_endpoint.h"
+#include "net/task_group.h"
 
 namespace firebreak::testing_support {
 namespace {
@@ -114,7 +114,8 @@ int main(int argc, char** argv) {
   {
     net::asio::io_context io(1);
     testing_support::NativeEndpoint endpoint(io.get_executor(), std::move(options));
-    net::asio::co_spawn(io, testing_support::serve(io, endpoint), net::asio::detached);
+    net::TaskGroup tasks(io.get_executor());
+    tasks.spawn("serve", testing_support::serve(io, endpoint));
     io.run();
   }
   (void)sys::remove_tree(dir);

@@ -12,38 +12,39 @@
 
 namespace firebreak::testing_support {
 
-class NativeEndpoint::Gate final : public ingress::Gate {
+class NativeEndpoint::Entrance final : public ingress::Entrance {
  public:
-  explicit Gate(NativeEndpoint& owner) : owner_(owner) {}
+  explicit Entrance(NativeEndpoint& owner) : owner_(owner) {}
 
-  std::optional<ingress::Place> find(const core::MicrovmId& microvm) override {
+  std::optional<ingress::Destination> find(const core::MicrovmId& microvm) override {
     const bool own = microvm == owner_.microvm_;
     if (!own && microvm != owner_.neighbour_) return std::nullopt;
-    return ingress::Place{.microvm = microvm,
-                          .tenant = core::TenantId(own ? "one" : "two"),
-                          .endpoint = core::EndpointId(owner_.endpoint_),
-                          .memory_mib = 512,
-                          .hooks = owner_.options_.hooks};
+    return ingress::Destination{.microvm = microvm,
+                                .tenant = core::TenantId(own ? "one" : "two"),
+                                .endpoint = core::EndpointId(owner_.endpoint_),
+                                .memory_mib = 512,
+                                .hooks = owner_.options_.hooks};
   }
-  net::Task<Result<std::unique_ptr<ingress::Visit>>> enter(core::MicrovmId, Deadline) override {
-    co_return std::make_unique<Visit>(*this);
+  net::Task<Result<session::Guest>> enter(core::MicrovmId, Deadline) override {
+    co_return session::Guest(std::make_unique<Hold>(*this), owner_.gate_, owner_.outlet_);
   }
 
   std::uint64_t in = 0;
   std::uint64_t out = 0;
 
  private:
-  class Visit final : public ingress::Visit {
+  class Hold final : public session::Hold {
    public:
-    explicit Visit(Gate& gate) : gate_(gate) {}
-    machine::AgentClient& agent() override { return *gate_.owner_.agent_; }
-    void count(std::uint64_t more_in, std::uint64_t more_out) override {
-      gate_.in += more_in;
-      gate_.out += more_out;
+    explicit Hold(Entrance& entrance) : entrance_(entrance) {}
+    const core::Microvm& microvm() const override { return entrance_.owner_.record_; }
+    machine::AgentClient& agent() const override { return *entrance_.owner_.agent_; }
+    void count(std::uint64_t more_in, std::uint64_t more_out) const override {
+      entrance_.in += more_in;
+      entrance_.out += more_out;
     }
 
    private:
-    Gate& gate_;
+    Entrance& entrance_;
   };
 
   NativeEndpoint& owner_;
@@ -52,7 +53,7 @@ class NativeEndpoint::Gate final : public ingress::Gate {
 NativeEndpoint::NativeEndpoint(net::asio::any_io_executor executor, Options options)
     : executor_(std::move(executor)),
       options_(std::move(options)),
-      gate_(std::make_unique<Gate>(*this)) {}
+      entrance_(std::make_unique<Entrance>(*this)) {}
 
 NativeEndpoint::~NativeEndpoint() {
   listener_.reset();
@@ -94,7 +95,7 @@ net::Task<Result<>> NativeEndpoint::start() {
                    ingress::TokenKeys::load(options_.dir + "/endpoint.keys", clock_.now()));
   tokens_ = std::make_unique<ingress::TokenChecker>(std::move(keys), clock_);
   proxy_ = std::make_unique<ingress::Proxy>(
-      executor_, *gate_, *tokens_, metrics_,
+      executor_, *entrance_, *tokens_, metrics_,
       ingress::ProxyOptions{.domain = "box.test",
                             .limits_by_size = options_.limits,
                             .connections_of_tenant = options_.connections_of_tenant});
@@ -128,11 +129,11 @@ std::string NativeEndpoint::token(const std::string& ports, core::Seconds life,
 }
 
 std::uint64_t NativeEndpoint::bytes_in() const {
-  return gate_->in;
+  return entrance_->in;
 }
 
 std::uint64_t NativeEndpoint::bytes_out() const {
-  return gate_->out;
+  return entrance_->out;
 }
 
 }  // namespace firebreak::testing_support

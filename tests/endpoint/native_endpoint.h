@@ -7,6 +7,8 @@
 
 #include <sys/types.h>
 
+#include "control/counting_outlet.h"
+#include "control/limits_gate.h"
 #include "ingress/proxy.h"
 #include "net/http_server.h"
 #include "obs/metrics.h"
@@ -44,7 +46,7 @@ class NativeEndpoint {
   std::uint64_t bytes_out() const;
 
  private:
-  class Gate;
+  class Entrance;
   Result<> spawn_agent();
 
   net::asio::any_io_executor executor_;
@@ -54,9 +56,13 @@ class NativeEndpoint {
   const core::MicrovmId neighbour_ = core::new_microvm_id();
   core::SystemClock clock_;
   obs::Metrics metrics_;
+  core::TenantLimits limits_;
+  control::LimitsGate gate_{[this](const core::TenantId&) { return &limits_; }, clock_, metrics_};
+  control::CountingOutlet outlet_{metrics_};
+  core::Microvm record_;
   pid_t pid_ = -1;
   std::unique_ptr<machine::AgentClient> agent_;
-  std::unique_ptr<Gate> gate_;
+  std::unique_ptr<Entrance> entrance_;
   std::unique_ptr<ingress::TokenChecker> tokens_;
   std::unique_ptr<ingress::Proxy> proxy_;
   std::unique_ptr<net::HttpServer> listener_;

@@ -81,9 +81,7 @@ class Build : public ::testing::Test {
     ASSERT_TRUE(server->start()) << server->log();
   }
   static void TearDownTestSuite() { server.reset(); }
-  static std::vector<std::string> options() {
-    return {"--python-image=0", "--networks=0", "--pool-least=0"};
-  }
+  static std::vector<std::string> options() { return {"--python-image=0", "--networks=0"}; }
   void TearDown() override {
     const Answer report = server->call("POST", "/v1/check");
     EXPECT_EQ(report.text_of("ok"), "true") << report.text;

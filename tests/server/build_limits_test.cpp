@@ -198,7 +198,7 @@ void link_guest(const std::string& directory) {
 
 TEST(BuildAndServer, ImagesOutliveTheGuestDirectoryTheyWereMadeFrom) {
   ServerProcess server;
-  server.set_options({"--python-image=0", "--networks=0", "--pool-least=0"});
+  server.set_options({"--python-image=0", "--networks=0"});
   const std::string first = server.data_dir() + "/guest";
   link_guest(first);
   server.set_guest_dir(first);
@@ -242,7 +242,7 @@ TEST(BuildAndServer, ImagesOutliveTheGuestDirectoryTheyWereMadeFrom) {
 
 TEST(BuildAndServer, WhatACrashLeftOfARemovedImageIsGoneAfterTheRestart) {
   ServerProcess server;
-  server.set_options({"--python-image=0", "--networks=0", "--pool-least=0"});
+  server.set_options({"--python-image=0", "--networks=0"});
   server.crash_at("image.removed");
   ASSERT_TRUE(server.start()) << server.log();
   const Context context("FROM firebreak/debian:12\nRUN echo one > /one\n");
@@ -285,7 +285,7 @@ TEST(BuildAndServer, WhatACrashLeftOfARemovedImageIsGoneAfterTheRestart) {
 
 TEST(BuildAndServer, ABuildThatWaitsCanBeCancelled) {
   ServerProcess server;
-  server.set_options({"--python-image=0", "--networks=0", "--pool-least=0", "--parallel-builds=1"});
+  server.set_options({"--python-image=0", "--networks=0", "--parallel-builds=1"});
   ASSERT_TRUE(server.start()) << server.log();
   const Context context("FROM firebreak/debian:12\nRUN echo begun; sleep 600\n");
   std::thread first([&] {

@@ -8,6 +8,7 @@
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -30,12 +31,17 @@ class Crash : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     server = std::make_unique<ServerProcess>();
-    server->set_options({"--tick-ms=100", "--pool-most=1"});
+    server->set_options(options(false));
     ASSERT_TRUE(server->start()) << server->log();
     ASSERT_TRUE(server->wait_python()) << server->log();
   }
   static void TearDownTestSuite() { server.reset(); }
 
+  // With one parked clone, or none: each costs as much as a case.
+  static std::vector<std::string> options(bool pool) {
+    return {"--tick-ms=100", pool ? "--pool-least=1" : "--pool-least=0",
+            pool ? "--pool-most=1" : "--pool-most=0"};
+  }
   static void restart_with(const std::string& fault) {
     server->stop();
     if (!fault.empty()) server->crash_at(fault);

@@ -38,13 +38,13 @@ TEST_F(Crash, AServerWithoutNetworksTakesOverWhatHadOne) {
   const std::string network = server->data_dir() + "/netns/" + id;
   ASSERT_TRUE(sys::exists(network)) << server->log();
   server->kill_hard();
-  server->set_options({"--tick-ms=100", "--pool-most=1", "--networks=false"});
+  server->set_options({"--tick-ms=100", "--networks=false"});
   ASSERT_TRUE(server->start()) << server->log();
   EXPECT_EQ(exec(id, "cat /dev/shm/x").text_of("stdout"), "kept\n");
   EXPECT_FALSE(sys::exists(network));
   expect_clean();
   server->call("DELETE", path(id));
-  server->set_options({"--tick-ms=100", "--pool-most=1"});
+  server->set_options(options(false));
   restart_with("");
   expect_clean();
 }
@@ -122,7 +122,7 @@ TEST_F(Crash, AfterTheHostCameBackTheSuspendedResumeAndTheOthersSayWhyNot) {
 // Through the server, and without one.
 TEST(CheckRepairs, LogsKernelsAndImagesThatLostTheirSnapshot) {
   ServerProcess server;
-  server.set_options({"--python-image=0", "--networks=0", "--pool-least=0"});
+  server.set_options({"--python-image=0", "--networks=0"});
   ASSERT_TRUE(server.start()) << server.log();
   for (const bool alone : {false, true}) {
     SCOPED_TRACE(alone);
@@ -225,6 +225,7 @@ TEST_F(Crash, WhatTheStoreCouldNotTakeIsWrittenLater) {
 
 TEST(CrashInABuild, IsMadeGood) {
   ServerProcess server;
+  server.start_from_nothing();
   server.crash_at("machine.frozen");  // of the snapshot of the first image
   ASSERT_TRUE(server.start()) << server.log();
   ASSERT_TRUE(server.wait_end(std::chrono::seconds(120))) << "the build was not reached";
@@ -372,7 +373,7 @@ TEST_F(CrashSteps, AllAreTested) {
   });
   expect_steps("parked", {"launch", "pool"}, [&] { id = run(); });
   server->call("DELETE", path(id));
-  server->set_options({"--tick-ms=100", "--pool-most=1"});
+  server->set_options(options(false));
   restart_with("");
   expect_clean();
 }
@@ -392,12 +393,8 @@ TEST_P(CrashAt, NothingAcknowledgedIsLost) {
     exec(id, "echo kept > /dev/shm/x");
     if (operation == "resume") server->call("POST", path(id, "/suspend"));
   }
-  if (operation == "pool" || operation == "parked")
-    server->set_options({"--tick-ms=100", "--pool-least=1", "--pool-most=1"});
-  else
-    server->set_options({"--tick-ms=100", "--pool-least=0", "--pool-most=0"});
+  server->set_options(options(operation == "pool" || operation == "parked"));
   restart_with(step.fault);
-  server->set_options({"--tick-ms=100", "--pool-most=1"});
 
   if (operation == "parked") wait_parked();
   if (launches)
@@ -434,12 +431,13 @@ INSTANTIATE_TEST_SUITE_P(Steps, CrashAt, ::testing::ValuesIn(kSteps), [](const a
 TEST_F(Crash, RandomHarmUnderLoad) {
   const char* rounds_text = std::getenv("FIREBREAK_CHAOS_ROUNDS");
   const char* seed_text = std::getenv("FIREBREAK_CHAOS_SEED");
-  const int rounds = rounds_text != nullptr ? std::atoi(rounds_text) : 16;
+  const int rounds = rounds_text != nullptr ? std::atoi(rounds_text) : 8;
   const unsigned seed =
       seed_text != nullptr ? static_cast<unsigned>(std::atoll(seed_text)) : std::random_device()();
   std::cout << "seed " << seed << ", " << rounds << " rounds\n";
   std::mt19937 random(seed);
-  if (!server->running()) ASSERT_TRUE(server->start());
+  server->set_options(options(true));
+  restart_with("");
   std::set<std::string> acknowledged;
   int machines_killed = 0;
   int ended_by_it = 0;

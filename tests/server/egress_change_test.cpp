@@ -73,7 +73,7 @@ class Changing : public EgressFixture {
     wait_until([&] { return exec_of(id, exec).text_of("running") == "false"; });
     const Answer ended = exec_of(id, exec);
     const json::value* exit = ended.object().if_contains("exit");
-    return exit == nullptr ? ended.text : json::serialize(exit->at("exit_code"));
+    return exit == nullptr ? ended.text : json::serialize(exit->at("exitCode"));
   }
   static Answer set_egress(const std::string& id, const std::string& policy) {
     return server->call("PATCH", "/v1/microvms/" + id, json::object{{"egress", policy}});

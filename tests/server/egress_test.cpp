@@ -64,9 +64,11 @@ TEST_F(EgressTest, ParkedClonesFollowWhatIsLaunched) {
     return static_cast<std::size_t>(server->metric("firebreak_pool_size"));
   };
   const auto wait_until = [](const auto& come) {
-    for (int i = 0; i < 600 && !come(); ++i)
+    for (int i = 0; i < 600; ++i) {
+      if (come()) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    return come();
+    }
+    return false;
   };
   kill(launch("INTERNET_EGRESS"));
   ASSERT_TRUE(wait_until([&] { return parked() > 0 && networks() == parked(); }));

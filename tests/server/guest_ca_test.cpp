@@ -44,8 +44,7 @@ class GuestCaTest : public ::testing::Test {
                                   0600));
     ::setenv("FB_OWN", "of-the-server", 1);
     ::setenv("HTTPS_PROXY", "http://not-for-builds.example:1", 1);
-    server->set_options(
-        {FakeInternet::dns_option(), "--python-image=0", "--pool-least=0", "--config", config});
+    server->set_options({FakeInternet::dns_option(), "--python-image=0", "--config", config});
   }
   static void TearDownTestSuite() {
     server.reset();

@@ -290,11 +290,13 @@ def tls(steps):
                 exchange(secure.do_handshake)
                 secure.write(f"GET {step.get('path', '/')} HTTP/1.1\r\n\r\n".encode())
                 data = b""
-                while b"\r\n\r\n" not in data or len(data) < size:
+                while b"\r\n\r\n" not in data:
                     data += exchange(secure.read, 65536)
-                    head = data.split(b"\r\n\r\n")[0]
-                    size = len(head) + 4 + int(head.split(b"Content-Length: ")[1].split()[0])
-                body = data.split(b"\r\n\r\n", 1)[1]
+                head, body = data.split(b"\r\n\r\n", 1)
+                size = int(head.split(b"Content-Length: ")[1].split()[0])
+                body = bytearray(body)
+                while len(body) < size:
+                    body += exchange(secure.read, 65536)
                 print("ok", len(body) if len(body) > 100 else body.decode().strip())
         except OSError as error:
             print(words(error))

@@ -53,7 +53,7 @@ class HostileAgent : public ::testing::TestWithParam<const char*> {};
 TEST_P(HostileAgent, IsATypedErrorOfTheApi) {
   const HostileGuests guests(GetParam());
   ServerProcess server;
-  server.set_options({"--python-image=false", "--pool-most=0"});
+  server.set_options({"--python-image=false"});
   ASSERT_TRUE(server.start()) << server.log();
   const Answer made =
       server.call("POST", "/v1/images", json::object{{"name", "app"}, {"memoryMib", 512}});

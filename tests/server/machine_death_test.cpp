@@ -51,8 +51,7 @@ TEST_P(MachineDies, TheServerCopes) {
     if (operation == "resume") server->call("POST", path(id, "/suspend"));
   }
   server->stop();
-  server->set_options({"--tick-ms=100", parked ? "--pool-least=1" : "--pool-least=0",
-                       parked ? "--pool-most=1" : "--pool-most=0"});
+  server->set_options(options(parked));
   server->pause_at(death.point);
   ASSERT_TRUE(server->start()) << server->log();
   if (parked) wait_parked();
@@ -82,7 +81,6 @@ TEST_P(MachineDies, TheServerCopes) {
   }
   end_all();
   expect_clean();
-  server->set_options({"--tick-ms=100", "--pool-most=1"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Steps, MachineDies, ::testing::ValuesIn(kMachineDeaths),

@@ -1,7 +1,9 @@
 #include "server/server_process.h"
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <iostream>
 #include <thread>
 
 #include <boost/asio/co_spawn.hpp>
@@ -20,6 +22,7 @@
 #include "net/http_client.h"
 #include "net/websocket.h"
 #include "support/environment.h"
+#include "support/prepared.h"
 #include "wire/crypto.h"
 #include "wire/sigv4.h"
 
@@ -117,7 +120,36 @@ std::string ServerProcess::program() {
   return environment_or_die("FIREBREAK_BUILD_DIR") + "/firebreak";
 }
 
+bool ServerProcess::speaks_of(std::string_view option) const {
+  return std::ranges::any_of(options_,
+                             [option](const std::string& one) { return one.starts_with(option); });
+}
+
+bool ServerProcess::wants_prepared_data() const {
+  return !from_nothing_ && guest_dir_.empty() && guest_ca_ == "none" &&
+         !speaks_of("--python-image");
+}
+
+bool ServerProcess::copy_prepared_data(const std::string& directory) {
+  const Prepared prepared("data");
+  if (prepared.copy_to(directory)) return true;
+  ServerProcess maker;
+  maker.start_from_nothing();
+  if (!maker.start() || !maker.wait_python()) {
+    std::cerr << "the image python was not made: " << maker.log() << "\n";
+    return false;
+  }
+  maker.stop();
+  maker.end_everything();
+  const auto kept = prepared.keep(maker.data_dir());
+  const auto copied = kept ? prepared.copy_to(directory) : kept;
+  if (!copied) std::cerr << copied.error().text() << "\n";
+  return copied.has_value();
+}
+
 bool ServerProcess::start() {
+  if (wants_prepared_data() && !copy_prepared_data(data_dir_)) return false;
+  from_nothing_ = true;
   const std::string guest =
       guest_dir_.empty() ? environment_or_die("FIREBREAK_GUEST_DIR") : guest_dir_;
   const auto uid = 710000 + (::getpid() % 4096) * 256;
@@ -126,6 +158,7 @@ bool ServerProcess::start() {
       listen_,    "--guest-dir",  guest,         "--endpoint-listen", "127.0.0.1:0",
       "--cgroup", *cgroup_,       "--uid-first", std::to_string(uid), "--uid-count",
       "256",      "--log-format", log_format_,   "--guest-ca",        guest_ca_};
+  if (!speaks_of("--pool-")) words.insert(words.end(), {"--pool-least=0", "--pool-most=0"});
   words.insert(words.end(), options_.begin(), options_.end());
   auto pipe = sys::pipe();
   auto log = sys::open(data_dir_ + "/server.log", O_WRONLY | O_CREAT | O_APPEND, 0600);

@@ -1,5 +1,9 @@
 // A real server for tests: the program itself, on a free port, in a temporary directory, with its
 // own cgroup and uids. Talks to it over HTTP like any client. One thread.
+//
+// The first start finds a copy of a data directory whose server has made the image `python` and
+// was stopped, made once per build: what a restart finds. It finds nothing where the test says so,
+// or says something about that image, about certificates or the guest's files.
 #pragma once
 
 #include <chrono>
@@ -33,7 +37,9 @@ class ServerProcess {
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
 
-  // More options for the next start, as "--pool-most=0".
+  // The next start is the first one of its data directory.
+  void start_from_nothing() { from_nothing_ = true; }
+  // More options for the next start, as "--pool-most=0". Without one about pools there are none.
   void set_options(std::vector<std::string> options) { options_ = std::move(options); }
   // Of the next start. "none" unless it is said: what this machine trusts is no matter of a test,
   // and bases need not be copied.
@@ -56,6 +62,9 @@ class ServerProcess {
   void go_on();
   // Returns when it listens; false when it ended before.
   bool start();
+  // Puts a stopped server's data directory with the image `python` there; false: standard error
+  // says why not.
+  static bool copy_prepared_data(const std::string& directory);
   // SIGTERM, and waits. The exit status.
   int stop();
   void kill_hard();
@@ -114,6 +123,8 @@ class ServerProcess {
 
  private:
   Answer send(const net::HttpCall& call);
+  bool speaks_of(std::string_view option) const;
+  bool wants_prepared_data() const;
 
   std::string data_dir_;
   std::shared_ptr<const std::string> cgroup_;  // of several: the last one removes it
@@ -124,6 +135,7 @@ class ServerProcess {
   std::vector<std::string> options_;
   std::string fault_;
   std::string pause_;
+  bool from_nothing_ = false;  // also once it has been started
   std::string url_;
   std::string endpoint_url_;
   pid_t pid_ = -1;

@@ -1,6 +1,7 @@
 // What tests are told by whoever starts them. Any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdlib>
 #include <iostream>
 #include <string>
@@ -14,6 +15,12 @@ inline std::string environment_or_die(const char* name) {
     std::exit(2);
   }
   return value;
+}
+
+// Of what a test makes many: as many as suffice to see it, or as ./dev test --long says.
+inline std::size_t how_many(std::size_t enough) {
+  const char* text = std::getenv("FIREBREAK_MANY");
+  return text != nullptr ? std::strtoul(text, nullptr, 10) : enough;
 }
 
 }  // namespace firebreak::testing_support

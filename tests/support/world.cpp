@@ -10,6 +10,7 @@
 #include "base/sys.h"
 #include "machine/qemu/snapshot.h"
 #include "support/environment.h"
+#include "support/prepared.h"
 
 namespace firebreak::testing_support {
 namespace {
@@ -59,9 +60,9 @@ World::~World() {
   (void)sys::remove_tree(data_dir_);
 }
 
-machine::EngineConfig World::config() const {
+machine::QemuConfig World::config() const {
   const std::string guest = environment_or_die("FIREBREAK_GUEST_DIR");
-  machine::EngineConfig config;
+  machine::QemuConfig config;
   config.data_dir = data_dir_;
   config.kernel = guest + "/vmlinux";
   config.initramfs = guest + "/initramfs.cpio";
@@ -104,8 +105,10 @@ Task<Result<std::shared_ptr<Snapshot>>> World::snapshot(std::string name, machin
                                                         machine::TenantSpec tenant,
                                                         Prepare prepare) {
   if (auto known = snapshots_.find(name); known != snapshots_.end()) co_return known->second;
-  machine::BootSpec spec{
-      .id = next_id("boot"), .size = size, .base_disk = base_disk(), .tenant = std::move(tenant)};
+  machine::BootSpec spec{.id = next_id("boot"),
+                         .size = size,
+                         .disk = {.base = base_disk(), .layers = {}},
+                         .tenant = std::move(tenant)};
   FB_CO_TRY_ASSIGN(auto booted, co_await engine_->boot(spec, in_seconds(300)));
   if (prepare) FB_CO_TRY(co_await prepare(*booted));
   const std::string directory = data_dir_ + "/snapshots/" + name;
@@ -116,7 +119,22 @@ Task<Result<std::shared_ptr<Snapshot>>> World::snapshot(std::string name, machin
 }
 
 Task<Result<std::shared_ptr<Snapshot>>> World::default_snapshot() {
-  return snapshot("default", {.vcpus = 1, .memory_mib = 256}, {}, nullptr);
+  const std::string name = "default";
+  if (auto known = snapshots_.find(name); known != snapshots_.end()) co_return known->second;
+  const Prepared prepared("snapshot");
+  const std::string directory = data_dir_ + "/snapshots/" + name;
+  FB_CO_TRY(sys::mkdirs(data_dir_ + "/snapshots", 0700));
+  if (prepared.copy_to(directory)) {
+    if (auto loaded = co_await engine_->load(directory, in_seconds(120))) {
+      snapshots_[name] = *loaded;
+      co_return *loaded;
+    }
+  }
+  FB_CO_TRY(sys::remove_tree(directory));  // of another engine, or half of it
+  FB_CO_TRY_ASSIGN(auto made,
+                   co_await snapshot(name, {.vcpus = 1, .memory_mib = 256}, {}, nullptr));
+  (void)prepared.keep(directory);  // the next program makes it again
+  co_return made;
 }
 
 Task<Result<std::unique_ptr<Machine>>> World::launch(std::shared_ptr<Snapshot> snapshot) {

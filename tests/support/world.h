@@ -59,6 +59,7 @@ class World {
   using Prepare = std::function<Task<Result<>>(Machine&)>;
   Task<Result<std::shared_ptr<Snapshot>>> snapshot(std::string name, machine::Size size,
                                                    machine::TenantSpec tenant, Prepare prepare);
+  // The same with 256 MiB and nothing prepared, made once per build.
   Task<Result<std::shared_ptr<Snapshot>>> default_snapshot();
   // A clone of it, restored and woken.
   Task<Result<std::unique_ptr<Machine>>> launch(std::shared_ptr<Snapshot> snapshot);
@@ -69,7 +70,7 @@ class World {
   Leftovers leftovers();
 
  private:
-  machine::EngineConfig config() const;
+  machine::QemuConfig config() const;
 
   std::string data_dir_;
   std::string cgroup_root_;

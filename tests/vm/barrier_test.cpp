@@ -1,5 +1,5 @@
-// The wake barrier: no instruction of the tenant runs between a restore and its new clock, random
-// numbers and identity.
+// The wake barrier at the edges: no instruction of the tenant runs between a restore and its new
+// clock, random numbers and identity. Launch and resume are in engine_conformance_test.cpp.
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -14,80 +14,6 @@ using namespace std::chrono_literals;
 using machine::Identity;
 
 class Barrier : public VmTest {};
-
-// The last time its clock was set, this sampler went from the old identity to `identity` in one
-// step.
-void expect_clean_crossing(const SamplerReport& report, std::size_t crossings,
-                           const Identity& identity) {
-  ASSERT_EQ(report.crossings.size(), crossings);
-  const Crossing& last = report.crossings.back();
-  EXPECT_EQ(last.after.hostname, identity.hostname);
-  EXPECT_EQ(last.after.machine_id, identity.machine_id);
-  EXPECT_NE(last.after.random, last.before.random);
-  ASSERT_FALSE(report.identity_changes.empty());
-  // The freeze may hit a sample after its clock was read; then that sample has seen the new
-  // identity.
-  EXPECT_LE(report.identity_changes.back(), last.index)
-      << "a sample after the wake had an old identity";
-  EXPECT_GE(report.identity_changes.back() + 1, last.index)
-      << "a sample before the wake had the new identity";
-  EXPECT_GT(report.total, last.index);
-}
-
-// The agent answers for a while, and the tenant has not moved.
-Task<void> expect_frozen(Machine& machine) {
-  CO_VALUE(const std::uint64_t before, co_await samples_taken(machine));
-  EXPECT_GT(before, 0U);
-  const Deadline until = Deadline::in(300ms);
-  for (int polls = 0; polls < 3 || !until.passed(); ++polls) {
-    CO_VALUE(const auto health, co_await machine.agent().health(in_seconds(60)));
-    EXPECT_EQ(health.tenant, "frozen");
-  }
-  CO_VALUE(const std::uint64_t after, co_await samples_taken(machine));
-  EXPECT_EQ(after, before);
-}
-
-Task<void> expect_right_clock(Machine& machine, Probe& probe) {
-  CO_VALUE(const ClockError error, co_await clock_error(machine, probe));
-  EXPECT_TRUE(error.within(100ms)) << error.text();
-}
-
-TEST_F(Barrier, Launch) {
-  run([]() -> Task<void> {
-    CO_VALUE(const ProbedSnapshot base, co_await probed_snapshot(true));
-    Probe probe = base.probe;
-    const Identity identity = machine::fresh_identity(world().next_id(), 1);
-    CO_VALUE(auto machine, co_await world().engine().restore(
-                               base.snapshot, {.id = identity.hostname}, in_seconds(120)));
-    co_await expect_frozen(*machine);
-    CO_OK(co_await machine->wake(identity, in_seconds(60)));
-    co_await expect_right_clock(*machine, probe);
-    CO_VALUE(const SamplerReport report, co_await sampler_report(*machine, probe));
-    expect_clean_crossing(report, 1, identity);
-    CO_OK(co_await machine->terminate(in_seconds(10)));
-  });
-}
-
-TEST_F(Barrier, Resume) {
-  run([]() -> Task<void> {
-    CO_VALUE(const ProbedSnapshot base, co_await probed_snapshot(true));
-    Probe probe = base.probe;
-    CO_VALUE(auto machine, co_await world().launch(base.snapshot));
-    CO_VALUE(const SamplerReport launched, co_await sampler_report(*machine, probe));
-    CO_ASSERT(launched.crossings.size() == 1);
-    for (std::uint64_t generation = 2; generation <= 4; ++generation) {
-      CO_VALUE(machine, co_await suspend_and_resume(std::move(machine), 0ms));
-      co_await expect_frozen(*machine);
-      const Identity identity =
-          machine::fresh_identity("resumed-" + std::to_string(generation), generation);
-      CO_OK(co_await machine->wake(identity, in_seconds(60)));
-      co_await expect_right_clock(*machine, probe);
-      CO_VALUE(const SamplerReport report, co_await sampler_report(*machine, probe));
-      expect_clean_crossing(report, generation, identity);
-    }
-    CO_OK(co_await machine->terminate(in_seconds(10)));
-  });
-}
 
 TEST_F(Barrier, Fork) {
   run([]() -> Task<void> {

@@ -105,8 +105,8 @@ TEST_F(Damage, ATakenNameIsRefusedAndItsOwnerIsNotTouched) {
     EXPECT_FALSE(again);
     EXPECT_EQ(again.error().code, Code::conflict) << again.error().text();
     CO_OK(co_await shell(*machine, "true"));
-    const auto booted = co_await world().engine().boot({.id = id, .base_disk = world().base_disk()},
-                                                       in_seconds(30));
+    const auto booted = co_await world().engine().boot(
+        {.id = id, .disk = {.base = world().base_disk(), .layers = {}}}, in_seconds(30));
     EXPECT_FALSE(booted);
     EXPECT_EQ(booted.error().code, Code::conflict) << booted.error().text();
     CO_OK(co_await shell(*machine, "true"));
@@ -296,7 +296,7 @@ class FullDisk : public Damage {
   void SetUp() override {
     ASSERT_TRUE(sys::mkdirs(dir_, 0700));
     ASSERT_EQ(::mount("none", dir_.c_str(), "tmpfs", 0, "size=1g"), 0) << std::strerror(errno);
-    machine::EngineConfig config = world().engine().host().config();
+    machine::QemuConfig config = world().engine().host().config();
     config.data_dir = dir_;
     config.cgroup_root += "-full";
     config.uids.first += 2'000'000;

@@ -196,7 +196,7 @@ Task<Result<>> fork_many(Scene& scene) {
 
 Task<Result<>> changed_much(Scene& scene) {
   FB_CO_TRY(co_await running(scene));
-  FB_CO_TRY(co_await shell(*scene.machine, "head -c 50M /dev/urandom > /dev/shm/much"));
+  FB_CO_TRY(co_await shell(*scene.machine, "head -c 50M /dev/zero | tr '\\0' x > /dev/shm/much"));
   co_return Result<>();
 }
 
@@ -212,8 +212,9 @@ Task<Result<>> children_resume_whole(Scene& scene) {
 Task<Result<>> booted(Scene& scene) {
   scene.id = world().next_id("boot");
   scene.directory = world().data_dir() + "/snapshots/" + scene.id;
-  machine::BootSpec spec{
-      .id = scene.id, .size = {.vcpus = 1, .memory_mib = 128}, .base_disk = world().base_disk()};
+  machine::BootSpec spec{.id = scene.id,
+                         .size = {.vcpus = 1, .memory_mib = 128},
+                         .disk = {.base = world().base_disk(), .layers = {}}};
   FB_CO_TRY_ASSIGN(scene.machine, co_await world().engine().boot(spec, in_seconds(120)));
   co_return Result<>();
 }

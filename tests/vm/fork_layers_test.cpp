@@ -31,8 +31,8 @@ std::size_t layer_files(const std::string& id) {
 }
 
 std::size_t image_layers(const Machine& machine) {
-  auto disks = world().engine().snapshot_disks(record_of(machine).snapshot);
-  return disks ? disks->size() : 0;
+  auto disk = world().engine().snapshot_disk(record_of(machine).snapshot);
+  return disk ? 1 + disk->layers.size() : 0;
 }
 
 // A line at the end and a megabyte in place of an older one: layers that overlap.

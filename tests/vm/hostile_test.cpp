@@ -47,7 +47,7 @@ class HostileGuest : public VmTest {
  protected:
   // An engine whose guests behave like this.
   static std::unique_ptr<QemuEngine> engine(const std::string& behaviour) {
-    machine::EngineConfig config = world().engine().host().config();
+    machine::QemuConfig config = world().engine().host().config();
     const std::string kernel = std::filesystem::path(config.initramfs).parent_path() / "kernel";
     const std::string init = world().data_dir() + "/hostile-init";
     config.initramfs = world().data_dir() + "/hostile.cpio";
@@ -65,7 +65,7 @@ class HostileGuest : public VmTest {
   static Task<Result<std::unique_ptr<Machine>>> boot(QemuEngine& engine, int seconds) {
     machine::BootSpec spec{.id = world().next_id("hostile"),
                            .size = {.vcpus = 1, .memory_mib = 128},
-                           .base_disk = world().base_disk()};
+                           .disk = {.base = world().base_disk(), .layers = {}}};
     return engine.boot(spec, in_seconds(seconds));
   }
 };

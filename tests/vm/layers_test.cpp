@@ -16,8 +16,7 @@ class Layers : public VmTest {};
 machine::BootSpec boot_spec(std::vector<std::string> layers) {
   return {.id = world().next_id("layers"),
           .size = {.vcpus = 1, .memory_mib = 256},
-          .base_disk = world().base_disk(),
-          .layers = std::move(layers)};
+          .disk = {.base = world().base_disk(), .layers = std::move(layers)}};
 }
 
 Task<Result<std::vector<std::string>>> three_layers() {
@@ -80,7 +79,7 @@ TEST_F(Layers, AFrozenKernelMountsWhateverDiskItIsGiven) {
     std::vector<std::string> ids;
     for (const char* const step : {"one", "two", "three"}) {
       machine::BootSpec spec = boot_spec(layers);
-      spec.prepared_kernel = true;
+      spec.throwaway = true;
       CO_VALUE(auto machine, co_await world().engine().boot(spec, in_seconds(300)));
       layers.push_back(world().data_dir() + "/layers/prepared-" + step);
       CO_VALUE(const std::string seen,

@@ -27,7 +27,7 @@ constexpr std::chrono::minutes kRunTime{40};
 constexpr const char* kScratch = "/run";
 
 constexpr const char* kFilter =
-    "CgroupTest.*:JailTest.*:HostCpu.*:Process.*:SavedMemoryTest.*:Kvm.*:Lifecycle.*";
+    "CgroupTest.*:JailTest.*:HostCpu.*:Process.*:SavedMemoryTest.*:Kvm.*:*EngineConformance*";
 
 class NestedKvm : public testing::Test {
  protected:
@@ -119,8 +119,9 @@ TEST_F(NestedKvm, MachinesLiveTheirWholeLifeOnIt) {
        {"Kvm.TheTrialFindsItAndItIsRemembered",
         "Kvm.ACloneRunsOnItAndSeesNoMoreOfTheCpuThanItNeeds",
         "Kvm.TheClockStandsStillWhileSuspendedAndIsSetOnResume",
-        "Kvm.TwoCpusGoOnAfterSnapshotSuspendAndFork", "Lifecycle.SuspendAndResumeKeepMemoryAndDisk",
-        "Lifecycle.ForkedChildrenStartFromTheParentsMomentAndDiverge",
+        "Kvm.TwoCpusGoOnAfterSnapshotSuspendAndFork",
+        "Engine/EngineConformance.SuspendAndResumeKeepMemoryAndDisk/qemu",
+        "Engine/EngineConformance.ForkedChildrenStartFromTheParentsMomentAndDiverge/qemu",
         "JailTest.KvmIsTheOnlyDevice", "CgroupTest.AGroupWithoutLimitsIsCountedAndGetsThemLater"})
     EXPECT_THAT(console, HasSubstr("[       OK ] " + name));
 }

@@ -119,16 +119,20 @@ Task<Result<json::value>> Probe::ask(Machine& machine, std::string code) {
   co_return reply.at("result");
 }
 
+Task<Result<Probe>> start_sampler(Machine& machine) {
+  FB_CO_TRY_ASSIGN(Probe probe, co_await Probe::start(machine, true));
+  for (std::uint64_t taken = 0; taken < 100;) {
+    FB_CO_TRY_ASSIGN(taken, co_await samples_taken(machine));
+  }
+  co_return probe;
+}
+
 Task<Result<ProbedSnapshot>> probed_snapshot(bool sampling) {
   static std::map<std::string, Probe> probes;
   const std::string name = sampling ? "sampler" : "probe";
   auto prepare = [name, sampling](Machine& machine) -> Task<Result<>> {
-    FB_CO_TRY_ASSIGN(probes[name], co_await Probe::start(machine, sampling));
-    if (!sampling) co_return Result<>();
-    // It has samples of the old identity when it is frozen.
-    for (std::uint64_t taken = 0; taken < 100;) {
-      FB_CO_TRY_ASSIGN(taken, co_await samples_taken(machine));
-    }
+    FB_CO_TRY_ASSIGN(probes[name],
+                     co_await (sampling ? start_sampler(machine) : Probe::start(machine, false)));
     co_return Result<>();
   };
   FB_CO_TRY_ASSIGN(auto snapshot,
@@ -187,6 +191,40 @@ Task<Result<ClockError>> clock_error(Machine& machine, Probe& probe) {
     error.most_ns = std::min(error.most_ns, guest - asked);
   }
   co_return error;
+}
+
+void expect_clean_crossing(const SamplerReport& report, std::size_t crossings,
+                           const machine::Identity& identity) {
+  ASSERT_EQ(report.crossings.size(), crossings);
+  const Crossing& last = report.crossings.back();
+  EXPECT_EQ(last.after.hostname, identity.hostname);
+  EXPECT_EQ(last.after.machine_id, identity.machine_id);
+  EXPECT_NE(last.after.random, last.before.random);
+  ASSERT_FALSE(report.identity_changes.empty());
+  // The freeze may hit a sample after its clock was read; then that sample has seen the new
+  // identity.
+  EXPECT_LE(report.identity_changes.back(), last.index)
+      << "a sample after the wake had an old identity";
+  EXPECT_GE(report.identity_changes.back() + 1, last.index)
+      << "a sample before the wake had the new identity";
+  EXPECT_GT(report.total, last.index);
+}
+
+Task<void> expect_frozen(Machine& machine) {
+  CO_VALUE(const std::uint64_t before, co_await samples_taken(machine));
+  EXPECT_GT(before, 0U);
+  const Deadline until = Deadline::in(std::chrono::milliseconds(300));
+  for (int polls = 0; polls < 3 || !until.passed(); ++polls) {
+    CO_VALUE(const auto health, co_await machine.agent().health(in_seconds(60)));
+    EXPECT_EQ(health.tenant, "frozen");
+  }
+  CO_VALUE(const std::uint64_t after, co_await samples_taken(machine));
+  EXPECT_EQ(after, before);
+}
+
+Task<void> expect_right_clock(Machine& machine, Probe& probe) {
+  CO_VALUE(const ClockError error, co_await clock_error(machine, probe));
+  EXPECT_TRUE(error.within(std::chrono::milliseconds(100))) << error.text();
 }
 
 }  // namespace firebreak::testing_support

@@ -21,6 +21,9 @@ class Probe {
   std::uint64_t heard_ = 0;  // bytes of its output
 };
 
+// Starts a sampling one, and waits until it has samples of the identity before the freeze.
+Task<Result<Probe>> start_sampler(Machine& machine);
+
 struct ProbedSnapshot {
   std::shared_ptr<Snapshot> snapshot;
   Probe probe;
@@ -66,5 +69,13 @@ struct ClockError {
   std::string text() const;
 };
 Task<Result<ClockError>> clock_error(Machine& machine, Probe& probe);
+
+// The last time its clock was set, this sampler went from the old identity to `identity` in one
+// step.
+void expect_clean_crossing(const SamplerReport& report, std::size_t crossings,
+                           const machine::Identity& identity);
+// The agent answers for a while, and the tenant has not moved.
+Task<void> expect_frozen(Machine& machine);
+Task<void> expect_right_clock(Machine& machine, Probe& probe);
 
 }  // namespace firebreak::testing_support

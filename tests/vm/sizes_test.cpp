@@ -29,8 +29,9 @@ Task<void> expect_size(Machine& machine, machine::Size size) {
 TEST_P(Sizes, WholeLife) {
   run([]() -> Task<void> {
     const machine::Size size = GetParam();
-    machine::BootSpec spec{
-        .id = world().next_id("boot"), .size = size, .base_disk = world().base_disk()};
+    machine::BootSpec spec{.id = world().next_id("boot"),
+                           .size = size,
+                           .disk = {.base = world().base_disk(), .layers = {}}};
     CO_VALUE(auto booted, co_await world().engine().boot(spec, in_seconds(300)));
     co_await expect_size(*booted, size);
     const std::string directory = world().data_dir() + "/snapshots/" + spec.id;
@@ -42,7 +43,7 @@ TEST_P(Sizes, WholeLife) {
       co_await expect_size(*machine, size);
       // Enough to lie in many places of memory; each page must find its own again.
       CO_OK(co_await shell(
-          *machine, "head -c 32M /dev/urandom > /dev/shm/m; sha256sum < /dev/shm/m > /root/sum"));
+          *machine, "head -c 8M /dev/urandom > /dev/shm/m; sha256sum < /dev/shm/m > /root/sum"));
       CO_VALUE(machine, co_await suspend_and_resume(std::move(machine), 0ms));
       CO_OK(co_await machine->wake(machine::fresh_identity(machine->id(), 2), in_seconds(60)));
       co_await expect_size(*machine, size);

@@ -5,7 +5,6 @@
 #include <functional>
 #include <optional>
 
-#include <boost/asio/detached.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -16,6 +15,7 @@
 #include "machine/process.h"
 #include "machine/qemu/base_holder.h"
 #include "machine/qemu/snapshot.h"
+#include "net/task_group.h"
 #include "vm/vm_test.h"
 
 namespace firebreak::testing_support {
@@ -385,7 +385,8 @@ TEST_F(BaseRam, IsLoadedOnceHoweverManyAskAtTheSameTime) {
       --left;
       done.notify();
     };
-    for (int i = 0; i < 2; ++i) net::asio::co_spawn(world().io(), load(), net::asio::detached);
+    net::TaskGroup loads(world().io().get_executor());
+    for (int i = 0; i < 2; ++i) loads.spawn("load", load());
     while (left > 0) (void)co_await done.wait(in_seconds(120));
     CO_ASSERT(loaded.size() == 2);
     EXPECT_EQ(loaded[0], loaded[1]);

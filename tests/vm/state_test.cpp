@@ -156,7 +156,7 @@ TEST_F(State, ThirtyCyclesChangeNoByteOfMemoryOrDisk) {
     CO_VALUE(auto machine, co_await world().launch(base.snapshot));
     CO_OK(co_await probe.ask(*machine, R"py(
 import hashlib
-blob = bytearray(os.urandom(8 << 20))
+blob = bytearray(os.urandom(2 << 20))
 def memory():
     return hashlib.sha256(blob).hexdigest()
 def disk():
@@ -175,7 +175,7 @@ for i in range(50):
     for (int cycle = 0; cycle < kCycles; ++cycle) {
       // Both change in every cycle, and what was written last is not synced.
       CO_VALUE(const json::value before, co_await probe.ask(*machine, R"py(
-at = int.from_bytes(os.urandom(2), 'big') * 100
+at = int.from_bytes(os.urandom(2), 'big') * 30
 blob[at:at + 50000] = os.urandom(50000)
 with open(f'/root/tree/{os.urandom(4).hex()}', 'wb') as f:
     f.write(os.urandom(20000))

@@ -40,12 +40,20 @@ void AwsApi::add(const std::string& name, std::unique_ptr<AwsService> service) {
   services_[name] = std::move(service);
 }
 
-bool AwsApi::is_for(const net::HttpRequest& request, const net::Target& target) {
+bool AwsApi::claims(const net::HttpRequest& request, const net::Target& target) const {
   if (wire::find_header(request.headers, "authorization").starts_with("AWS4-HMAC-SHA256"))
     return true;
   const std::string first = target.segments.empty() ? "" : target.segments[0];
   return target.has_query("X-Amz-Algorithm") || first == "2025-09-09" || first == "2017-03-31" ||
          first == "s3";
+}
+
+std::vector<Surface> AwsApi::surface() const {
+  std::vector<Surface> all;
+  for (const auto& [name, service] : services_)
+    for (const Surface& operation : service->surface())
+      all.push_back({name + ":" + operation.name, operation.carries});
+  return all;
 }
 
 AwsService& AwsApi::service_for(const std::string& name, const net::Target& target) {
@@ -135,8 +143,9 @@ net::Task<void> AwsApi::handle(net::HttpExchange& exchange, net::Target target) 
         AuthFailure::malformed,
         "Credential is scoped to the service '" + claim->service + "', which is not served here"));
   }
-  if (done) done = co_await caught(admit(service, request, call));
-  if (done) done = co_await caught(service.handle(call));
+  const obs::Exceptions exceptions(log_, metrics_);
+  if (done) done = co_await caught(admit(service, request, call), exceptions, "aws");
+  if (done) done = co_await caught(service.handle(call), exceptions, "aws");
   if (done) co_return;
 
   const AwsError& error = done.error();

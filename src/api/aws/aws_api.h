@@ -12,7 +12,7 @@
 
 namespace firebreak::api {
 
-class AwsApi {
+class AwsApi final : public Facade {
  public:
   AwsApi(control::KeyRing& keys, control::Roles& roles, const core::Clock& clock, obs::Log& log,
          obs::Metrics& metrics)
@@ -21,9 +21,11 @@ class AwsApi {
   // By the service's name in the scope of a signature: "lambda", "s3".
   void add(const std::string& name, std::unique_ptr<AwsService> service);
 
+  std::string_view name() const override { return "aws"; }
   // Signed, or below a path that only AWS clients use.
-  static bool is_for(const net::HttpRequest& request, const net::Target& target);
-  net::Task<void> handle(net::HttpExchange& exchange, net::Target target);
+  bool claims(const net::HttpRequest& request, const net::Target& target) const override;
+  net::Task<void> handle(net::HttpExchange& exchange, net::Target target) override;
+  std::vector<Surface> surface() const override;
 
  private:
   AwsService& service_for(const std::string& name, const net::Target& target);

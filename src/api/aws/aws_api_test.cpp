@@ -27,6 +27,7 @@ class ThrowingService final : public AwsService {
   AwsReply render(const AwsError& error, const std::string&) const override {
     return {.status = 500, .headers = {}, .body = aws_json({{"message", error.error.message}})};
   }
+  std::vector<Surface> surface() const override { return {{"Throw", Carries::nothing}}; }
   std::size_t body_limit() const override { return 1024; }
 };
 

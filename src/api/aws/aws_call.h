@@ -4,8 +4,10 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/aws/aws_error.h"
+#include "api/facade.h"
 #include "control/key_ring.h"
 #include "control/roles.h"
 #include "net/http.h"
@@ -51,6 +53,8 @@ class AwsService {
   // Answers, or says what is wrong and leaves the answer to the front.
   virtual net::Task<AwsResult<>> handle(AwsCall& call) = 0;
   virtual AwsReply render(const AwsError& error, const std::string& request_id) const = 0;
+  // Its operations.
+  virtual std::vector<Surface> surface() const = 0;
   // The body's limit when it is read whole before the handler; 0: the handler reads it.
   virtual std::size_t body_limit() const = 0;
 };

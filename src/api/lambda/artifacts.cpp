@@ -27,38 +27,38 @@ Result<control::BuildRequest::Context> finish(image::ContextUpload& upload) {
 }  // namespace
 
 net::Task<Result<control::BuildRequest::Context>> Artifacts::fetch(core::TenantId tenant,
-                                                                   ImageOrder order,
+                                                                   ArtifactPlace place,
                                                                    Deadline deadline) const {
-  FB_CO_TRY(allow(tenant, order));
-  if (remote_ != nullptr && remote_->has(tenant, order.bucket))
-    co_return co_await read_remote(std::move(tenant), std::move(order), deadline);
-  auto read = [&] { return read_own(tenant, order); };
+  FB_CO_TRY(allow(tenant, place));
+  if (remote_ != nullptr && remote_->has(tenant, place.bucket))
+    co_return co_await read_remote(std::move(tenant), std::move(place), deadline);
+  auto read = [&] { return read_own(tenant, place); };
   co_return co_await net::run_blocking(pool_, read);
 }
 
 // With what the build role allows now, as the read itself would be.
-Result<> Artifacts::allow(const core::TenantId& tenant, const ImageOrder& order) const {
-  if (order.build_role.empty()) return {};
-  const control::RolePtr role = roles_.find(tenant, order.build_role);
-  const std::string resource = "arn:aws:s3:::" + order.bucket + "/" + order.key;
+Result<> Artifacts::allow(const core::TenantId& tenant, const ArtifactPlace& place) const {
+  if (place.role.empty()) return {};
+  const control::RolePtr role = roles_.find(tenant, place.role);
+  const std::string resource = "arn:aws:s3:::" + place.bucket + "/" + place.key;
   if (role &&
       core::decide(role->policy, {.action = "s3:GetObject", .resource = resource, .prefix = {}}) ==
           core::RoleVerdict::allowed)
     return {};
-  return fail(Code::denied, "S3_ACCESS_DENIED: the build role " + order.build_role +
+  return fail(Code::denied, "S3_ACCESS_DENIED: the build role " + place.role +
                                 " does not allow s3:GetObject on " + resource);
 }
 
 Result<Artifacts::Context> Artifacts::read_own(const core::TenantId& tenant,
-                                               const ImageOrder& order) const {
-  if (!own_.bucket(tenant, order.bucket))
+                                               const ArtifactPlace& place) const {
+  if (!own_.bucket(tenant, place.bucket))
     return fail(Code::not_found,
-                "S3_NO_SUCH_BUCKET: the bucket " + order.bucket + " does not exist");
-  const auto info = own_.find(tenant, order.bucket, order.key);
+                "S3_NO_SUCH_BUCKET: the bucket " + place.bucket + " does not exist");
+  const auto info = own_.find(tenant, place.bucket, place.key);
   if (!info)
     return fail(Code::not_found,
-                "S3_NO_SUCH_KEY: the bucket " + order.bucket + " has no object " + order.key);
-  FB_TRY_ASSIGN(const UniqueFd file, own_.open(tenant, order.bucket, *info));
+                "S3_NO_SUCH_KEY: the bucket " + place.bucket + " has no object " + place.key);
+  FB_TRY_ASSIGN(const UniqueFd file, own_.open(tenant, place.bucket, *info));
   FB_TRY_ASSIGN(auto upload, image::ContextUpload::create(directory_));
   std::string piece(kPiece, '\0');
   for (off_t at = 0;;) {
@@ -73,9 +73,9 @@ Result<Artifacts::Context> Artifacts::read_own(const core::TenantId& tenant,
 }
 
 net::Task<Result<Artifacts::Context>> Artifacts::read_remote(core::TenantId tenant,
-                                                             ImageOrder order,
+                                                             ArtifactPlace place,
                                                              Deadline deadline) const {
-  auto object = co_await remote_->get(tenant, order.bucket, order.key,
+  auto object = co_await remote_->get(tenant, place.bucket, place.key,
                                       image::ContextLimits{}.max_archive, deadline);
   if (!object && object.error().code == Code::exhausted) co_return not_an_archive(object.error());
   if (!object) co_return std::unexpected(object.error());

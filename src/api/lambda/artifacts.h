@@ -4,12 +4,19 @@
 
 #include <string>
 
-#include "api/lambda/lambda_api.h"
 #include "control/builds.h"
+#include "control/roles.h"
 #include "object/object_store.h"
 #include "object/remote_objects.h"
 
 namespace firebreak::api {
+
+// The zip of an image, and as whom it is read.
+struct ArtifactPlace {
+  std::string bucket;
+  std::string key;
+  std::string role;  // name of the tenant's or the operator's; empty: one made elsewhere
+};
 
 class Artifacts {
  public:
@@ -19,15 +26,16 @@ class Artifacts {
       : own_(own), remote_(remote), roles_(roles), pool_(pool), directory_(std::move(directory)) {}
 
   // Failures begin with the codes that AWS documents.
-  net::Task<Result<control::BuildRequest::Context>> fetch(core::TenantId tenant, ImageOrder order,
+  net::Task<Result<control::BuildRequest::Context>> fetch(core::TenantId tenant,
+                                                          ArtifactPlace place,
                                                           Deadline deadline) const;
 
  private:
   using Context = control::BuildRequest::Context;
 
-  Result<> allow(const core::TenantId& tenant, const ImageOrder& order) const;
-  Result<Context> read_own(const core::TenantId& tenant, const ImageOrder& order) const;
-  net::Task<Result<Context>> read_remote(core::TenantId tenant, ImageOrder order,
+  Result<> allow(const core::TenantId& tenant, const ArtifactPlace& place) const;
+  Result<Context> read_own(const core::TenantId& tenant, const ArtifactPlace& place) const;
+  net::Task<Result<Context>> read_remote(core::TenantId tenant, ArtifactPlace place,
                                          Deadline deadline) const;
 
   const object::ObjectStore& own_;

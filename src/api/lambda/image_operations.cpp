@@ -36,7 +36,7 @@ std::string sortable(std::uint64_t number) {
 }
 
 // The answer of create and update: the image, and the version as it was ordered.
-json::object ordered_json(const Place& place, const OrderedImage& ordered) {
+json::object ordered_json(const Place& place, const control::NewVersion& ordered) {
   json::object out = lambda::version_json(place, ordered.image, ordered.version);
   out.erase("status");
   out["name"] = ordered.image.name;
@@ -58,7 +58,7 @@ net::Task<AwsResult<core::Image>> LambdaApi::find_image(Input& in, std::string i
   FB_CO_TRY_ASSIGN(const lambda::ImageName named,
                    lambda::parse_image_identifier(in.place, identifier));
   const core::TenantId owner = named.managed ? core::kSystemTenant : in.tenant();
-  FB_CO_TRY_ASSIGN(const auto found, co_await db().run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto found, co_await db().run([&](const store::Store& store) {
     return store.find_image_by_name(owner, named.name);
   }));
   const bool own = found && found->tenant == in.tenant();
@@ -75,7 +75,7 @@ net::Task<AwsResult<core::ImageVersion>> LambdaApi::find_version(core::Image ima
                                                                  std::string text) {
   const auto number = core::parse_version(text);
   if (!number) co_return invalid("imageVersion must be like 1.0");
-  FB_CO_TRY_ASSIGN(const auto found, co_await db().run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto found, co_await db().run([&](const store::Store& store) {
     return store.find_version(image.id, *number);
   }));
   if (!found) {
@@ -102,7 +102,6 @@ AwsResult<> LambdaApi::read_base(const Input& in, ImageOrder& order) {
   if (!version.empty() && version != known->version &&
       version != std::string(known->version) + ".0")
     return invalid("baseImageVersion " + version + " of " + arn + " does not exist");
-  order.base_image = base.name;
   order.base_version = known->version;
   return {};
 }
@@ -116,7 +115,7 @@ AwsResult<> LambdaApi::read_machine(const Input& in, ImageOrder& order) const {
       return invalid("minimumMemoryInMiB " + std::to_string(wanted) +
                      " is not supported by the base image " + in.text("baseImageArn") +
                      "; supported values are 512, 1024, 2048, 4096, 8192");
-    order.memory_mib = size->memory_mib;
+    order.build.memory_mib = size->memory_mib;
   }
   if (const json::array* cpus = in.list("cpuConfigurations")) {
     for (const json::value& cpu : *cpus) {
@@ -127,29 +126,28 @@ AwsResult<> LambdaApi::read_machine(const Input& in, ImageOrder& order) const {
     }
   }
   if (const json::object* hooks = in.object("hooks")) {
-    FB_TRY_ASSIGN(order.hooks, lambda::read_hooks(*hooks));
+    FB_TRY_ASSIGN(order.build.hooks, lambda::read_hooks(*hooks));
   }
   if (const json::array* capabilities = in.list("additionalOsCapabilities"))
-    order.all_capabilities = !capabilities->empty();
+    order.build.all_capabilities = !capabilities->empty();
   if (const json::array* egress = in.list("egressNetworkConnectors"); egress && !egress->empty()) {
     FB_TRY_ASSIGN(const json::array names, connectors(in, *egress, lambda::Direction::egress));
-    order.egress = names.front().as_string();
+    order.build.egress = order.build.build_egress = names.front().as_string();
   }
   return {};
 }
 
 AwsResult<ImageOrder> LambdaApi::read_order(const Input& in) const {
   ImageOrder order;
-  order.name = in.text("name");
-  order.region = in.place.region;
+  order.build.name = in.text("name");
   FB_TRY(read_base(in, order));
   FB_TRY(read_machine(in, order));
   const std::string uri = in.text_in("codeArtifact", "uri").substr(std::string("s3://").size());
-  order.bucket = uri.substr(0, uri.find('/'));
-  order.key = uri.substr(uri.find('/') + 1);
-  order.build_role = build_role(in);
-  order.env = in.strings("environmentVariables");
-  order.tags = in.strings("tags");
+  order.code.bucket = uri.substr(0, uri.find('/'));
+  order.code.key = uri.substr(uri.find('/') + 1);
+  order.code.role = build_role(in);
+  order.build.env = in.strings("environmentVariables");
+  order.build.tags = in.strings("tags");
 
   json::object kept;
   for (const char* member : {"baseImageArn", "buildRoleArn", "codeArtifact", "description",
@@ -159,7 +157,7 @@ AwsResult<ImageOrder> LambdaApi::read_order(const Input& in) const {
   }
   kept["baseImageVersion"] = order.base_version + ".0";
   kept["requestHash"] = wire::sha256_hex(lambda::canonical_json(in.body));
-  order.config = json::serialize(kept);
+  order.build.lambda = json::serialize(kept);
   return order;
 }
 
@@ -172,19 +170,19 @@ net::Task<AwsResult<>> LambdaApi::check_egress(Input& in, std::string name) {
 }
 
 // What the client token made before: it names one request of the last day, whatever it was for.
-net::Task<AwsResult<std::optional<OrderedImage>>> LambdaApi::find_replay(Input& in,
-                                                                         std::string hash) {
+net::Task<AwsResult<std::optional<control::NewVersion>>> LambdaApi::find_replay(Input& in,
+                                                                                std::string hash) {
   const std::string token = in.text("clientToken");
-  std::optional<OrderedImage> found;
+  std::optional<control::NewVersion> found;
   if (token.empty()) co_return found;
   const core::Time oldest = parts_.supervisor.services().clock.now() - kTokenLife;
   const core::TenantId& tenant = in.tenant();
-  FB_CO_TRY(co_await db().run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await db().run([&](const store::Store& store) -> Result<> {
     const auto look = [&](const core::Image& image, const core::ImageVersion& version) -> Result<> {
       const json::object kept = lambda::kept(version.config);
       const json::value* known = kept.if_contains("clientToken");
       if (known != nullptr && version.created > oldest && *known == json::value(token))
-        found = OrderedImage{image, version};
+        found = control::NewVersion{.image = image, .version = version, .build = {}};
       return {};
     };
     return store::for_each_version(store, tenant, look);
@@ -195,20 +193,31 @@ net::Task<AwsResult<std::optional<OrderedImage>>> LambdaApi::find_replay(Input& 
   co_return found;
 }
 
+net::Task<Result<control::NewVersion>> LambdaApi::place_order(Input& in, ImageOrder order) {
+  control::BuildRequest& build = order.build;
+  build.platform_env = [place = in.place, image = build.name](std::uint64_t version) {
+    return lambda::platform_env(place, image, version);
+  };
+  build.fetch = [this, tenant = in.tenant(), code = std::move(order.code)](Deadline deadline) {
+    return parts_.artifacts.fetch(tenant, code, deadline);
+  };
+  co_return co_await parts_.build(in.call.caller.tenant, std::move(build));
+}
+
 LambdaApi::Answer LambdaApi::create_image(Input& in) {
   FB_CO_TRY_ASSIGN(ImageOrder order, read_order(in));
   FB_CO_TRY(allow_order(in, order));
-  FB_CO_TRY(co_await check_egress(in, order.egress));
+  FB_CO_TRY(co_await check_egress(in, order.build.egress));
   const std::string hash = wire::sha256_hex(lambda::canonical_json(in.body));
-  FB_CO_TRY_ASSIGN(std::optional<OrderedImage> ordered, co_await find_replay(in, hash));
+  FB_CO_TRY_ASSIGN(std::optional<control::NewVersion> ordered, co_await find_replay(in, hash));
   if (!ordered) {
-    const std::string name = order.name;
+    const std::string name = order.build.name;
     auto existing = co_await db().run(
-        [&](store::Store& store) { return store.find_image_by_name(in.tenant(), name); });
+        [&](const store::Store& store) { return store.find_image_by_name(in.tenant(), name); });
     if (!existing) co_return std::unexpected(existing.error());
     const std::string taken = "A MicroVM image named " + name + " already exists";
     if (*existing && (*existing)->tenant == in.tenant()) co_return invalid(taken);
-    auto made = co_await parts_.create_image(in.call.caller.tenant, std::move(order));
+    auto made = co_await place_order(in, std::move(order));
     if (!made && made.error().code == Code::conflict) co_return invalid(taken);
     if (!made) co_return std::unexpected(made.error());
     ordered = *std::move(made);
@@ -223,16 +232,15 @@ LambdaApi::Answer LambdaApi::update_image(Input& in) {
                    co_await find_image(in, in.text("imageIdentifier"), false));
   FB_CO_TRY_ASSIGN(ImageOrder order, read_order(in));
   FB_CO_TRY(allow_order(in, order));
-  FB_CO_TRY(co_await check_egress(in, order.egress));
-  order.name = image.name;
+  FB_CO_TRY(co_await check_egress(in, order.build.egress));
+  order.build.name = image.name;
   const std::string hash = wire::sha256_hex(lambda::canonical_json(in.body));
-  FB_CO_TRY_ASSIGN(std::optional<OrderedImage> ordered, co_await find_replay(in, hash));
+  FB_CO_TRY_ASSIGN(std::optional<control::NewVersion> ordered, co_await find_replay(in, hash));
   if (!ordered) {
     if (in_transition(image) || image.state == ImageState::create_failed)
       co_return conflict(in.place, image,
                          "is " + std::string(to_string(image.state)) + " and cannot be updated");
-    FB_CO_TRY_ASSIGN(ordered,
-                     co_await parts_.update_image(in.call.caller.tenant, image, std::move(order)));
+    FB_CO_TRY_ASSIGN(ordered, co_await place_order(in, std::move(order)));
   }
   json::object answer = ordered_json(in.place, *ordered);
   answer["updatedAt"] = epoch_seconds(ordered->version.created);
@@ -254,7 +262,7 @@ LambdaApi::Answer LambdaApi::get_image(Input& in) {
 LambdaApi::Answer LambdaApi::list_images(Input& in) {
   const store::PageRequest page{.size = in.page_size(), .token = in.text("nextToken")};
   json::object answer;
-  FB_CO_TRY(co_await db().run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await db().run([&](const store::Store& store) -> Result<> {
     FB_TRY_ASSIGN(const auto found, store.list_images(in.tenant(), in.text("nameFilter"), page));
     json::array items;
     for (const core::Image& image : found.items) {
@@ -345,7 +353,7 @@ LambdaApi::Answer LambdaApi::get_build(Input& in) {
   FB_CO_TRY_ASSIGN(const core::ImageVersion version,
                    co_await find_version(image, in.text("imageVersion")));
   const core::BuildId id(in.text("buildId"));
-  FB_CO_TRY_ASSIGN(const auto build, co_await db().run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto build, co_await db().run([&](const store::Store& store) {
     return store.find_build(image.id, version.number, id);
   }));
   if (!build)
@@ -363,7 +371,7 @@ LambdaApi::Answer LambdaApi::list_builds(Input& in) {
                    co_await find_image(in, in.text("imageIdentifier"), false));
   FB_CO_TRY_ASSIGN(const core::ImageVersion version,
                    co_await find_version(image, in.text("imageVersion")));
-  FB_CO_TRY_ASSIGN(const auto builds, co_await db().run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto builds, co_await db().run([&](const store::Store& store) {
     return store.list_builds(image.id, version.number);
   }));
   const auto wants = [&in](std::string_view name, std::string_view value) {
@@ -384,7 +392,7 @@ LambdaApi::Answer LambdaApi::list_builds(Input& in) {
 // Base images to build on, and images of the system that can be run as they are.
 LambdaApi::Answer LambdaApi::list_managed(Input& in) {
   Rows rows;
-  FB_CO_TRY(co_await db().run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await db().run([&](const store::Store& store) -> Result<> {
     FB_TRY_ASSIGN(const auto system, store.find_tenant(core::kSystemTenant));
     for (const lambda::BaseImage& base : lambda::base_images())
       rows[std::string(base.name)] = {
@@ -413,7 +421,7 @@ LambdaApi::Answer LambdaApi::list_managed_versions(Input& in) {
             {"status", "AVAILABLE"}};
   };
   Rows rows;
-  FB_CO_TRY(co_await db().run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await db().run([&](const store::Store& store) -> Result<> {
     for (const lambda::BaseImage& base : lambda::base_images()) {
       if (base.name != named.name) continue;
       FB_TRY_ASSIGN(const auto system, store.find_tenant(core::kSystemTenant));

@@ -58,6 +58,20 @@ const std::map<std::string, const char*> kBodies{
     {"UpdateMicrovmImageVersion", R"({"status": "INACTIVE"})"},
     {"TagResource", R"({"Tags": {"k": "v"}})"}};
 
+class FixedTokens final : public ingress::EndpointTokens {
+ public:
+  net::Task<Result<ingress::IssuedToken>> issue(core::TenantId, core::MicrovmId,
+                                                ingress::TokenRequest) override {
+    co_return ingress::IssuedToken{.record = {}, .token = "token"};
+  }
+  net::Task<Result<std::vector<core::AccessToken>>> list(core::TenantId, core::MicrovmId) override {
+    co_return std::vector<core::AccessToken>{};
+  }
+  net::Task<Result<>> revoke(core::TenantId, core::MicrovmId, core::TokenId) override {
+    co_return Result<>();
+  }
+};
+
 class LambdaInputs : public control::FakeWorld {
  protected:
   LambdaInputs()
@@ -92,17 +106,15 @@ class LambdaInputs : public control::FakeWorld {
     EXPECT_TRUE(made) << made.error().text();
     EXPECT_TRUE(control::run_task(
         io_, supervisor_.roles().put(tenant_.id, "r", policy_for("arn:aws:lambda:*"))));
-    const auto ordered = [this, version](auto&&...) -> net::Task<Result<OrderedImage>> {
-      co_return OrderedImage{image_, version};
+    const auto ordered = [this, version](auto&&...) -> net::Task<Result<control::NewVersion>> {
+      co_return control::NewVersion{.image = image_, .version = version, .build = {}};
     };
     api_ = std::make_unique<LambdaApi>(
         LambdaParts{.supervisor = supervisor_,
                     .images = images_,
-                    .create_image = ordered,
-                    .update_image = ordered,
-                    .issue_token = [](auto&&...) -> net::Task<Result<std::string>> {
-                      co_return std::string("token");
-                    },
+                    .artifacts = artifacts_,
+                    .tokens = tokens_,
+                    .build = ordered,
                     .endpoint = [](const core::Microvm&) { return std::string("host"); }},
         LambdaOptions{});
   }
@@ -152,7 +164,7 @@ class LambdaInputs : public control::FakeWorld {
                  .deadline = Deadline::in(std::chrono::seconds(10))};
     call.claim.region = "eu-1";
     if (role_) call.caller.session = control::Session{.role = role_->name};
-    const auto done = control::run_task(io_, caught(api_->handle(call)));
+    const auto done = control::run_task(io_, caught(api_->handle(call), obs::Exceptions(), "test"));
     if (done)
       return {.status = exchange.status, .headers = exchange.headers, .body = exchange.answer};
     return api_->render(done.error(), "r");
@@ -173,6 +185,10 @@ class LambdaInputs : public control::FakeWorld {
   control::Supervisor supervisor_;
   control::Images images_;
   control::RolePtr role_;
+  FixedTokens tokens_;
+  net::asio::thread_pool pool_{1};
+  object::ObjectStore objects_{dir_ + "/objects", {}, clock_};
+  Artifacts artifacts_{objects_, nullptr, supervisor_.roles(), pool_, dir_};
   std::unique_ptr<LambdaApi> api_;
 };
 

@@ -172,7 +172,15 @@ LambdaApi::LambdaApi(LambdaParts parts, LambdaOptions options)
                  std::string(operation.path),
                  std::string(operation.name),
                  false,
+                 operation.carries,
                  {}});
+}
+
+std::vector<Surface> LambdaApi::surface() const {
+  std::vector<Surface> all;
+  for (const lambda::Operation& operation : operations_)
+    all.push_back({std::string(operation.name), operation.carries});
+  return all;
 }
 
 LambdaApi::Handler LambdaApi::handler_of(std::string_view operation) {

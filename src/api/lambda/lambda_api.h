@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "api/aws/aws_call.h"
+#include "api/lambda/artifacts.h"
 #include "api/lambda/names.h"
 #include "api/lambda/operations.h"
 #include "api/router.h"
 #include "control/images.h"
 #include "control/supervisor.h"
+#include "ingress/endpoint_tokens.h"
 
 namespace firebreak::api {
 
@@ -28,46 +30,19 @@ struct LambdaOptions {
 
 // One create or update of an image, checked.
 struct ImageOrder {
-  std::string name;
-  std::string region;
-  std::string base_image;    // name of a base image
+  control::BuildRequest build;
+  ArtifactPlace code;
   std::string base_version;  // "1"
-  std::string bucket;        // of the zip with the Dockerfile
-  std::string key;
-  std::string build_role;  // name of the tenant's or the operator's; empty: one made elsewhere
-  std::uint32_t memory_mib = core::kDefaultMemoryMib;
-  core::Hooks hooks;
-  std::map<std::string, std::string> env;
-  bool all_capabilities = false;
-  std::string egress;  // connector's name for the build, and for runs that name none; may be empty
-  core::Tags tags;
-  std::string config;  // member "lambda" of the version's config, as JSON
-};
-struct OrderedImage {
-  core::Image image;
-  core::ImageVersion version;
-};
-
-// What may be reached with an access token.
-struct TokenGrant {
-  struct Range {
-    std::uint16_t first = 0;
-    std::uint16_t last = 0;
-  };
-  std::vector<Range> ports;
-  bool shell = false;
-  std::chrono::minutes life{0};
 };
 
 // What the façade asks others for.
 struct LambdaParts {
   control::Supervisor& supervisor;
   control::Images& images;
-  // Written as CREATING or UPDATING with a version that is PENDING; the build goes on by itself.
-  std::function<net::Task<Result<OrderedImage>>(core::Tenant, ImageOrder)> create_image;
-  std::function<net::Task<Result<OrderedImage>>(core::Tenant, core::Image, ImageOrder)>
-      update_image;
-  std::function<net::Task<Result<std::string>>(core::Microvm, TokenGrant)> issue_token;
+  const Artifacts& artifacts;
+  ingress::EndpointTokens& tokens;
+  // As Builds::order_now.
+  std::function<net::Task<Result<control::NewVersion>>(core::Tenant, control::BuildRequest)> build;
   // Host and path of a microVM's endpoint, without a scheme.
   std::function<std::string(const core::Microvm&)> endpoint;
 };
@@ -78,6 +53,7 @@ class LambdaApi final : public AwsService {
 
   net::Task<AwsResult<>> handle(AwsCall& call) override;
   AwsReply render(const AwsError& error, const std::string& request_id) const override;
+  std::vector<Surface> surface() const override;
   std::size_t body_limit() const override { return 1UL << 20; }
 
  private:
@@ -137,7 +113,7 @@ class LambdaApi final : public AwsService {
   AwsResult<json::object> run_config(const Input& in, const core::ImageVersion& version) const;
   AwsResult<json::array> connectors(const Input& in, const json::array& arns,
                                     lambda::Direction direction) const;
-  Answer issue(Input& in, core::Microvm microvm, TokenGrant grant);
+  Answer issue(Input& in, core::Microvm microvm, ingress::TokenRequest request);
 
   // images
   Answer create_image(Input& in);
@@ -156,9 +132,11 @@ class LambdaApi final : public AwsService {
   // The caller's own image, or, where `any`, also a managed one.
   net::Task<AwsResult<core::Image>> find_image(Input& in, std::string identifier, bool any);
   net::Task<AwsResult<core::ImageVersion>> find_version(core::Image image, std::string text);
-  net::Task<AwsResult<std::optional<OrderedImage>>> find_replay(Input& in, std::string hash);
+  net::Task<AwsResult<std::optional<control::NewVersion>>> find_replay(Input& in, std::string hash);
   AwsResult<ImageOrder> read_order(const Input& in) const;
   net::Task<AwsResult<>> check_egress(Input& in, std::string name);
+  // What the order becomes: its context is fetched when the build goes on.
+  net::Task<Result<control::NewVersion>> place_order(Input& in, ImageOrder order);
   static AwsResult<> read_base(const Input& in, ImageOrder& order);
   AwsResult<> read_machine(const Input& in, ImageOrder& order) const;
   static AwsResult<json::object> page(const Input& in, const Rows& rows);

@@ -43,7 +43,7 @@ core::IdlePolicy no_idle() {
           .rule = core::IdleRule::traffic};
 }
 
-Result<bool> is_managed(store::Store& store, const core::Microvm& microvm) {
+Result<bool> is_managed(const store::Store& store, const core::Microvm& microvm) {
   if (const auto kept = lambda::kept_managed(microvm)) return *kept;
   FB_TRY_ASSIGN(const auto image, store.find_image(core::kSystemTenant, microvm.image));
   return image.has_value();
@@ -135,7 +135,7 @@ LambdaApi::Answer LambdaApi::run_microvm(Input& in) {
   const std::string wanted = in.text("imageVersion");
   core::ImageVersion version;
   if (wanted.empty()) {
-    FB_CO_TRY_ASSIGN(const auto latest, co_await db().run([&image](store::Store& store) {
+    FB_CO_TRY_ASSIGN(const auto latest, co_await db().run([&image](const store::Store& store) {
       return store.latest_runnable(image.id);
     }));
     if (latest) version = *latest;
@@ -204,7 +204,7 @@ LambdaApi::Answer LambdaApi::list_microvms(Input& in) {
   }
   const store::PageRequest page{.size = in.page_size(), .token = in.text("nextToken")};
   json::object answer;
-  FB_CO_TRY(co_await db().run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await db().run([&](const store::Store& store) -> Result<> {
     FB_TRY_ASSIGN(const auto found, store.list_microvms(in.tenant(), filter, page));
     json::array items;
     for (const core::Microvm& microvm : found.items) {
@@ -253,7 +253,8 @@ LambdaApi::Answer LambdaApi::terminate_microvm(Input& in) {
 
 // ------------------------------------------------------------------------------------------ tokens
 
-LambdaApi::Answer LambdaApi::issue(Input& in, core::Microvm microvm, TokenGrant grant) {
+LambdaApi::Answer LambdaApi::issue(Input& in, core::Microvm microvm,
+                                   ingress::TokenRequest request) {
   const std::int64_t minutes = in.number("expirationInMinutes", 0);
   if (minutes > kLongestToken)
     co_return invalid("ExpirationMinutes " + std::to_string(minutes) +
@@ -261,16 +262,18 @@ LambdaApi::Answer LambdaApi::issue(Input& in, core::Microvm microvm, TokenGrant 
   if (microvm.state == MicrovmState::terminating || microvm.state == MicrovmState::terminated)
     co_return std::unexpected(
         Error{Code::conflict, "The MicroVM is " + std::string(to_string(microvm.state)), {}});
-  grant.life = std::chrono::minutes(minutes);
-  FB_CO_TRY_ASSIGN(std::string token,
-                   co_await parts_.issue_token(std::move(microvm), std::move(grant)));
-  co_return json::object{{"authToken", json::object{{"X-aws-proxy-auth", std::move(token)}}}};
+  request.life = std::chrono::minutes(minutes);
+  FB_CO_TRY_ASSIGN(ingress::IssuedToken issued,
+                   co_await parts_.tokens.issue(microvm.tenant, microvm.id, std::move(request)));
+  co_return json::object{
+      {"authToken", json::object{{"X-aws-proxy-auth", std::move(issued.token)}}}};
 }
 
 LambdaApi::Answer LambdaApi::create_auth_token(Input& in) {
   FB_CO_TRY_ASSIGN(core::Microvm microvm,
                    co_await parts_.supervisor.get(in.tenant(), in.microvm()));
-  TokenGrant grant;
+  ingress::TokenRequest request;
+  auto& allowed = request.ports.ranges;
   for (const json::value& each : *in.list("allowedPorts")) {
     const json::object& ports = each.as_object();
     const auto set = [&ports](std::string_view name) {
@@ -281,20 +284,20 @@ LambdaApi::Answer LambdaApi::create_auth_token(Input& in) {
       return static_cast<std::uint16_t>(value.as_int64());
     };
     if (const json::value* one = set("port")) {
-      grant.ports.push_back({port(*one), port(*one)});
+      allowed.push_back({port(*one), port(*one)});
     } else if (const json::value* range = set("range")) {
-      const TokenGrant::Range wanted{port(range->at("startPort")), port(range->at("endPort"))};
+      const core::PortRange wanted{port(range->at("startPort")), port(range->at("endPort"))};
       if (wanted.first > wanted.last)
         co_return invalid("A port range must not end before it starts");
-      grant.ports.push_back(wanted);
+      allowed.push_back(wanted);
     } else {
-      grant.ports.push_back({1, 65535});
+      allowed.push_back({1, 65535});
     }
   }
   const auto ingress = names_in(lambda::kept(microvm.config), "ingress");
   if (contains(ingress, "NO_INGRESS"))
     co_return invalid("The MicroVM was run with NO_INGRESS; it has no endpoint to authorize for");
-  co_return co_await issue(in, std::move(microvm), std::move(grant));
+  co_return co_await issue(in, std::move(microvm), std::move(request));
 }
 
 LambdaApi::Answer LambdaApi::create_shell_auth_token(Input& in) {
@@ -306,7 +309,7 @@ LambdaApi::Answer LambdaApi::create_shell_auth_token(Input& in) {
     co_return invalid(
         "The MicroVM was not run with the SHELL_INGRESS network connector; run it with "
         "HTTP_INGRESS and SHELL_INGRESS");
-  co_return co_await issue(in, std::move(microvm), {.ports = {}, .shell = true, .life = {}});
+  co_return co_await issue(in, std::move(microvm), {.kind = core::TokenKind::shell});
 }
 
 }  // namespace firebreak::api

@@ -57,6 +57,14 @@ std::string image_arn(const Place& place, std::string_view account, std::string_
          ":microvm-image:" + std::string(name);
 }
 
+std::map<std::string, std::string> platform_env(const Place& place, const std::string& image,
+                                                std::uint64_t version) {
+  return {{"AWS_REGION", place.region},
+          {"AWS_LAMBDA_MICROVM_IMAGE_NAME", image},
+          {"AWS_LAMBDA_MICROVM_IMAGE_ARN", image_arn(place, place.account, image)},
+          {"AWS_LAMBDA_MICROVM_IMAGE_VERSION", core::version_text(version)}};
+}
+
 std::string image_arn(const Place& place, const core::Image& image) {
   return image_arn(place, image.tenant == core::kSystemTenant ? kManagedAccount : place.account,
                    image.name);

@@ -2,6 +2,7 @@
 // and the places they stand for. Pure; any thread.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,9 @@ struct Place {
 
 std::string image_arn(const Place& place, const core::Image& image);
 std::string image_arn(const Place& place, std::string_view account, std::string_view name);
+// What a program finds in its environment beside its own, as on AWS.
+std::map<std::string, std::string> platform_env(const Place& place, const std::string& image,
+                                                std::uint64_t version);
 
 struct ImageName {
   std::string name;

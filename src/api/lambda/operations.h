@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "api/facade.h"
 #include "api/lambda/shapes.h"
 
 namespace firebreak::api::lambda {
@@ -15,6 +16,7 @@ struct Operation {
   std::string_view method;
   std::string_view path;  // as Route::pattern
   int status = 200;
+  Carries carries;  // reasons of states and builds may quote a guest
   std::span<const Member> input;
 };
 

@@ -8,7 +8,7 @@ namespace firebreak::api {
 net::Task<AwsResult<bool>> LambdaApi::has_managed_image(core::Microvm microvm) {
   // Clients poll this: mostly no store is asked.
   if (const auto kept = lambda::kept_managed(microvm)) co_return *kept;
-  FB_CO_TRY_ASSIGN(const auto image, co_await db().run([&microvm](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto image, co_await db().run([&microvm](const store::Store& store) {
     return store.find_image(core::kSystemTenant, microvm.image);
   }));
   co_return image.has_value();
@@ -55,9 +55,9 @@ AwsResult<> LambdaApi::allow_connectors(const Input& in, const std::vector<std::
 AwsResult<> LambdaApi::allow_order(const Input& in, const ImageOrder& order) {
   if (!in.call.role) return {};
   FB_TRY(in.call.allow("iam:PassRole", in.text("buildRoleArn")));
-  FB_TRY(in.call.allow("s3:GetObject", "arn:aws:s3:::" + order.bucket + "/" + order.key));
-  if (order.egress.empty()) return {};
-  return allow_connectors(in, {order.egress});
+  FB_TRY(in.call.allow("s3:GetObject", "arn:aws:s3:::" + order.code.bucket + "/" + order.code.key));
+  if (order.build.egress.empty()) return {};
+  return allow_connectors(in, {order.build.egress});
 }
 
 AwsResult<> LambdaApi::allow_run(const Input& in, std::vector<std::string> ingress,

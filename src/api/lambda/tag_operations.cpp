@@ -8,7 +8,7 @@ constexpr std::size_t kMostTags = 50;
 
 using Change = std::function<Result<>(core::Tags&)>;
 
-// Reads, changes and writes in one go on the store's thread.
+// Reads, changes and writes in one transaction.
 net::Task<AwsResult<core::Tags>> change_tags(store::Database& db, core::TenantId tenant,
                                              std::string name, std::string arn, Change change) {
   core::Tags tags;

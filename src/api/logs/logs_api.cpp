@@ -1,6 +1,7 @@
 #include "api/logs/logs_api.h"
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include "api/lambda/shapes.h"
@@ -101,7 +102,7 @@ json::object name_page(const std::map<std::string, Row>& rows, std::string_view 
 net::Task<Result<std::map<std::string, std::map<std::string, LogStream>>>> LogsApi::streams(
     core::TenantId tenant) {
   std::map<std::string, std::map<std::string, LogStream>> groups;
-  FB_CO_TRY(co_await supervisor_.services().db.run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await supervisor_.services().db.run([&](const store::Store& store) -> Result<> {
     store::PageRequest page{.size = 1000, .token = {}};
     do {
       FB_TRY_ASSIGN(auto found, store.list_microvms(tenant, {}, page));
@@ -267,6 +268,22 @@ LogsApi::Answer LogsApi::filter_events(AwsCall& call, const json::object& input)
   co_return answer;
 }
 
+std::span<const LogsApi::Action> LogsApi::actions() {
+  static constexpr std::array<Action, 4> kActions{{
+      {"DescribeLogGroups", Carries::nothing, &LogsApi::describe_groups},
+      {"DescribeLogStreams", Carries::nothing, &LogsApi::describe_streams},
+      {"GetLogEvents", Carries::guest_bytes, &LogsApi::get_events},
+      {"FilterLogEvents", Carries::guest_bytes, &LogsApi::filter_events},
+  }};
+  return kActions;
+}
+
+std::vector<Surface> LogsApi::surface() const {
+  std::vector<Surface> all;
+  for (const Action& action : actions()) all.push_back({std::string(action.name), action.carries});
+  return all;
+}
+
 net::Task<AwsResult<>> LogsApi::handle(AwsCall& call) {
   std::string_view action = call.header("x-amz-target");
   if (!action.starts_with(kPrefix))
@@ -279,19 +296,11 @@ net::Task<AwsResult<>> LogsApi::handle(AwsCall& call) {
   const std::string of_stream = action == "GetLogEvents" ? text_of(input, "logStreamName") : "";
   FB_CO_TRY(call.allow("logs:" + std::string(action),
                        group_arn(call, of_group) + ":log-stream:" + of_stream));
-  AwsResult<json::object> answer = json::object();
-  if (action == "DescribeLogGroups") {
-    answer = co_await describe_groups(call, input);
-  } else if (action == "DescribeLogStreams") {
-    answer = co_await describe_streams(call, input);
-  } else if (action == "GetLogEvents") {
-    answer = co_await get_events(call, input);
-  } else if (action == "FilterLogEvents") {
-    answer = co_await filter_events(call, input);
-  } else {
+  const auto known = std::ranges::find(actions(), action, &Action::name);
+  if (known == actions().end())
     co_return refuse("UnknownOperationException", 400,
                      "The operation " + std::string(action) + " is not served here");
-  }
+  const AwsResult<json::object> answer = co_await (this->*known->handler)(call, input);
   if (!answer) co_return std::unexpected(answer.error());
   FB_CO_TRY(co_await aws_reply(call, 200, "application/x-amz-json-1.1", aws_json(*answer)));
   co_return AwsResult<>();

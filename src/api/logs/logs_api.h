@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,10 +21,17 @@ class LogsApi final : public AwsService {
 
   net::Task<AwsResult<>> handle(AwsCall& call) override;
   AwsReply render(const AwsError& error, const std::string& request_id) const override;
+  std::vector<Surface> surface() const override;
   std::size_t body_limit() const override { return 1UL << 20; }
 
  private:
   using Answer = net::Task<AwsResult<json::object>>;
+  struct Action {
+    std::string_view name;
+    Carries carries;
+    Answer (LogsApi::*handler)(AwsCall& call, const json::object& input);
+  };
+  static std::span<const Action> actions();
 
   Answer describe_groups(AwsCall& call, const json::object& input);
   Answer describe_streams(AwsCall& call, const json::object& input);

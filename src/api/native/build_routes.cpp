@@ -167,7 +167,7 @@ net::Task<Result<Found>> find(control::Images& images, store::Database& db, Call
   if (chosen == nullptr)
     co_return fail(Code::not_found, "image " + found.image.name + " has no version " + text);
   found.version = *chosen;
-  FB_CO_TRY_ASSIGN(const auto builds, co_await db.run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(const auto builds, co_await db.run([&](const store::Store& store) {
     return store.list_builds(found.image.id, found.version.number);
   }));
   if (!builds.empty()) found.build = builds.back();
@@ -180,7 +180,8 @@ json::object to_json(const Found& found, const control::SnapshotBytes& occupied)
       {"image", found.image.name},         {"version", core::version_text(version.number)},
       {"state", to_string(version.state)}, {"active", version.active},
       {"memoryMib", version.memory_mib},   {"createdAt", core::to_unix_ms(version.created)},
-      {"diskBytes", occupied.disk},        {"memoryBytes", occupied.memory}};
+      {"diskBytes", occupied.disk},        {"memoryBytes", occupied.memory},
+      {"engine", version.engine},          {"isolation", core::to_string(version.isolation)}};
   if (!version.state_reason.empty()) out["stateReason"] = version.state_reason;
   if (auto preload = control::preload_of(version)) out["preload"] = *std::move(preload);
   if (!found.build.id.empty()) out["build"] = found.build.id.str();
@@ -218,7 +219,7 @@ net::Task<Result<>> log(control::Images& images, control::Builds& builds, store:
   while (!deadline.passed()) {
     const std::uint64_t seen = builds.log().changed().count();
     // Looked at before the log is: what is printed until the end is then read as well.
-    FB_CO_TRY_ASSIGN(const auto now, co_await db.run([&](store::Store& store) {
+    FB_CO_TRY_ASSIGN(const auto now, co_await db.run([&](const store::Store& store) {
       return store.find_build(found.build.image, found.build.version, found.build.id);
     }));
     if (now) found.build = *now;
@@ -258,10 +259,11 @@ void NativeApi::add_build_routes() {
   store::Database& db = supervisor_.services().db;
   router_.add({"GET", "/v1/bases",
                "The bases that FROM can name on every server, their versions and other names",
-               false, [this](Call& call) { return list_bases(builds_, call); }});
+               false, Carries::guest_bytes,
+               [this](Call& call) { return list_bases(builds_, call); }});
   router_.add(
       {"GET", "/v1/build-cache", "What builds keep for your next ones, in bytes", false,
-       [this](Call& call) -> net::Task<Result<>> {
+       Carries::guest_bytes, [this](Call& call) -> net::Task<Result<>> {
          FB_CO_TRY_ASSIGN(const control::CacheUse use, co_await builds_.cache_use(call.tenant()));
          co_return co_await call.reply_json(200, json::object{{"layers", use.layers},
                                                               {"layerBytes", use.layer_bytes},
@@ -272,13 +274,14 @@ void NativeApi::add_build_routes() {
                "?arg=NAME=VALUE, ?env=NAME=VALUE, ?memoryMib, ?noCache=1, ?ready=PATH:PORT, "
                "?hooks=JSON, ?egress, ?buildEgress, ?pythonContext=1, ?preload=LANGUAGE=MODULES, "
                "?pruneVersions=1; secrets as headers x-build-secret: ID=BASE64",
-               false, [this](Call& call) { return build(builds_, pool_, call); }});
+               false, Carries::guest_bytes,
+               [this](Call& call) { return build(builds_, pool_, call); }});
   router_.add({"POST", "/v1/images/{image}/prune",
                "Remove all versions but the newest that can run and those whose microVMs live",
-               false, [this](Call& call) { return prune(images_, call); }});
+               false, Carries::guest_bytes, [this](Call& call) { return prune(images_, call); }});
   router_.add({"GET", "/v1/images/{image}/versions/{version}",
                "One version, or latest: how it was made, what it runs, what it occupies", false,
-               [this, &db](Call& call) -> net::Task<Result<>> {
+               Carries::guest_bytes, [this, &db](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const Found found, co_await find(images_, db, call));
                  co_return co_await call.reply_json(
                      200, to_json(found, images_.occupied(found.version)));
@@ -286,9 +289,10 @@ void NativeApi::add_build_routes() {
   router_.add({"GET", "/v1/images/{image}/versions/{version}/log",
                "What its build printed, as text, or as server-sent events if those are accepted: "
                "?follow=1 until the build has ended",
-               false, [this, &db](Call& call) { return log(images_, builds_, db, call); }});
+               false, Carries::guest_bytes,
+               [this, &db](Call& call) { return log(images_, builds_, db, call); }});
   router_.add({"POST", "/v1/images/{image}/versions/{version}/cancel", "End its build", false,
-               [this, &db](Call& call) -> net::Task<Result<>> {
+               Carries::guest_bytes, [this, &db](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const Found found, co_await find(images_, db, call));
                  if (found.image.tenant != call.tenant())
                    co_return fail(Code::denied, "this image is the system's");
@@ -296,7 +300,7 @@ void NativeApi::add_build_routes() {
                  co_return co_await call.reply_json(200, json::object{});
                }});
   router_.add({"DELETE", "/v1/images/{image}/versions/{version}",
-               "Remove one version; the last one goes with its image", false,
+               "Remove one version; the last one goes with its image", false, Carries::guest_bytes,
                [this, &db](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const Found found, co_await find(images_, db, call));
                  if (found.image.tenant != call.tenant())

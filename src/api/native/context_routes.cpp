@@ -3,220 +3,217 @@
 #include "api/native/microvm_json.h"
 #include "api/native/native_api.h"
 #include "api/native/output_json.h"
-#include "base/text.h"
+#include "session/code.h"
 
 namespace firebreak::api {
 namespace {
 
 constexpr auto kStreamDeadline = std::chrono::hours(24);
-constexpr std::size_t kMaxCollected = 16UL << 20;
 
-std::string context_path(const Call& call) {
-  return "/contexts/" + percent_encode(call.param("context"), "");
+json::object context_json(const session::Context& context) {
+  json::object object{{"id", context.id},
+                      {"language", context.language},
+                      {"state", context.state},
+                      {"executionCount", context.execution_count},
+                      {"restarts", context.restarts}};
+  if (!context.last_run.empty()) object["run"] = context.last_run;
+  return object;
 }
 
-net::Task<Result<>> create(control::Supervisor& supervisor, Call& call) {
-  FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
-  FB_CO_TRY(check_known(body, {"language", "cwd", "env", "user", "id"}));
-  co_return co_await pass_on(supervisor, call, "POST", "/contexts", body, 201);
+json::object artifact_json(const session::Artifact& artifact) {
+  json::object object{{"kind", artifact.kind}, {"main", artifact.main}, {"index", artifact.index}};
+  // Of the kind json the value itself, as the guest gave it.
+  auto value = artifact.kind == "json" ? parse_json(artifact.data) : Result<json::value>(nullptr);
+  if (artifact.kind == "json" && value)
+    object["data"] = *std::move(value);
+  else
+    object["data"] = artifact.data;
+  if (artifact.truncated) object["truncated"] = true;
+  return object;
 }
 
-struct CodeRequest {
-  std::string code;
-  std::uint64_t timeout_ms = 0;  // 0: none
+json::object started_members(const session::CodeStarted& started) {
+  json::object object{{"run", started.run}};
+  if (!started.state.empty()) object["state"] = started.state;
+  return object;
+}
+
+json::object error_members(const session::CodeError& error) {
+  json::array traceback;
+  for (const std::string& line : error.traceback) traceback.emplace_back(line);
+  return {{"name", error.name}, {"message", error.message}, {"traceback", std::move(traceback)}};
+}
+
+json::object done_members(const session::CodeDone& done) {
+  json::object object{{"status", done.status},
+                      {"executionCount", done.execution_count},
+                      {"durationMs", done.duration.count()}};
+  if (done.ending) object["exit"] = ending_json(*done.ending);
+  return object;
+}
+
+// One event as lines of JSON.
+class CodeLines {
+ public:
+  std::string of(const session::CodeEvent& event) {
+    std::string text;
+    if (const auto* chunk = std::get_if<session::Chunk>(&event)) {
+      lines_.add(*chunk, text);
+      return text;
+    }
+    lines_.flush(text);
+    if (const auto* gap = std::get_if<session::Gap>(&event)) OutputLines::add(*gap, text);
+    if (const auto* started = std::get_if<session::CodeStarted>(&event))
+      put("started", started_members(*started), text);
+    if (const auto* artifact = std::get_if<session::Artifact>(&event))
+      put("result", artifact_json(*artifact), text);
+    if (const auto* error = std::get_if<session::CodeError>(&event))
+      put("error", error_members(*error), text);
+    if (const auto* done = std::get_if<session::CodeDone>(&event))
+      put("done", done_members(*done), text);
+    return text;
+  }
+
+ private:
+  static void put(std::string_view type, json::object members, std::string& text) {
+    json::object line{{"type", type}};
+    for (auto& member : members) line[member.key()] = std::move(member.value());
+    text += json::serialize(line) + "\n";
+  }
+
+  OutputLines lines_;
 };
 
-std::string_view type_of(wire::FrameType type) {
-  switch (type) {
-    case wire::FrameType::item:
-      return "result";
-    case wire::FrameType::error:
-      return "error";
-    case wire::FrameType::done:
-      return "done";
-    default:
-      return "";
-  }
-}
-
-std::string started_line(const machine::RunStream& stream) {
-  json::object line{{"type", "started"}, {"run", stream.position().run}};
-  if (!stream.state().empty()) line["state"] = stream.state();
-  return json::serialize(line) + "\n";
-}
-
-// One frame as lines of JSON. Objects come from a hostile guest: they are read and written again.
-Result<> add_lines(OutputLines& lines, const wire::Frame& frame, std::string& text) {
-  const std::string_view type = type_of(frame.type);
-  if (type.empty()) {
-    lines.add(frame, text);
-    return {};
-  }
-  lines.flush(text);
-  FB_TRY_ASSIGN(json::object object, parse_json_object(frame.payload));
-  json::object line{{"type", type}};
-  // The item's own type is its kind: "type" says what the line is.
-  for (auto& member : object) {
-    const std::string_view name = member.key();
-    line[name == "type" ? std::string_view("kind") : name] = std::move(member.value());
-  }
-  text += json::serialize(line) + "\n";
-  return {};
-}
-
-// Gives every line of a run to `sink`; returns after the "done" line.
-template <class Sink>
-net::Task<Result<>> read_run(const control::Lease& held, machine::RunStream& stream, Sink sink,
-                             bool& done) {
-  const Deadline deadline = Deadline::in(kStreamDeadline);
-  OutputLines lines;
-  while (!done) {
-    FB_CO_TRY_ASSIGN(const auto frame, co_await stream.next(deadline));
-    if (!frame) co_return fail(Code::guest, "the context's output ended too early");
-    done = frame->type == wire::FrameType::done;
-    held.count(0, frame->payload.size());
-    std::string text;
-    FB_CO_TRY(add_lines(lines, *frame, text));
-    if (!text.empty()) FB_CO_TRY(co_await sink(text));
-  }
-  co_return Result<>();
-}
-
-// Runs code and gives every line to `sink`. When whoever asked goes away, or takes no more of the
-// output, the code does not run on for nobody.
-template <class Sink>
-net::Task<Result<>> run_lines(Call& call, const control::Lease& held, const CodeRequest& request,
-                              Sink sink) {
-  const std::string& context = call.param("context");
-  // Not given up half-way, and no error of it interrupts: what runs may be somebody else's.
-  FB_CO_TRY_ASSIGN(
-      const auto stream,
-      co_await held.agent().run_context(context, request.code, request.timeout_ms, call.deadline));
-  // The first frame comes with the answer and names the run.
-  FB_CO_TRY(co_await stream->next(call.deadline));
-  bool done = false;
-  auto result = co_await sink(started_line(*stream));
-  if (result) result = co_await unless_gone(call.exchange, read_run(held, *stream, sink, done));
-  if (!result && !done) {
-    (void)co_await held.agent().interrupt_run(context, stream->position().run,
-                                              Deadline::in(std::chrono::seconds(10)));
-  }
-  co_return result;
-}
-
-net::Task<Result<>> stream_run(Call& call, const control::Lease& held, const CodeRequest& request) {
-  const Deadline deadline = Deadline::in(kStreamDeadline);
-  auto sink = [&](std::string text) -> net::Task<Result<>> {
-    if (!call.exchange.started()) {
-      FB_CO_TRY(co_await call.exchange.start(
-          200, {{"content-type", "application/x-ndjson"}, {"cache-control", "no-store"}},
-          deadline));
-    }
-    co_return co_await call.exchange.write(text, deadline);
+net::Task<Result<>> stream_run(Call& call, const session::Guest& guest, session::Snippet snippet) {
+  CodeLines lines;
+  auto sink = [&](session::CodeEvent event) -> net::Task<Result<>> {
+    FB_CO_TRY(co_await start_lines(call));
+    const std::string text = lines.of(event);
+    if (text.empty()) co_return Result<>();
+    co_return co_await call.exchange.write(text, Deadline::in(kStreamDeadline));
   };
-  auto result = co_await run_lines(call, held, request, sink);
-  if (!result) {
-    if (!call.exchange.started()) co_return result;
-    json::object line = error_json(result.error());
-    line["type"] = "failure";
-    FB_CO_TRY(co_await call.exchange.write(json::serialize(line) + "\n", deadline));
-  }
-  co_return co_await call.exchange.finish(deadline);
+  ExchangePresence caller(call.exchange);
+  auto result =
+      co_await session::stream_code(guest, std::move(snippet), caller, sink, call.deadline);
+  co_return co_await finish_lines(call, std::move(result), "failure");
+}
+
+// Printed text as JSON can hold it: bytes that are no text become replacement characters.
+std::string as_text(const std::string& bytes) {
+  std::size_t tail = 0;
+  return is_utf8(bytes, tail) && tail == 0 ? bytes : replace_invalid_utf8(bytes);
 }
 
 // Everything in one answer: {run, state, stdout, stderr, results, error?, status, ...}.
-net::Task<Result<>> collect_run(Call& call, const control::Lease& held,
-                                const CodeRequest& request) {
-  std::string all;
-  auto sink = [&all](std::string text) -> net::Task<Result<>> {
-    all += text;
-    if (all.size() > kMaxCollected)
-      co_return fail(Code::exhausted, "the output is larger than 16 MiB; use \"stream\": true");
-    co_return Result<>();
-  };
-  FB_CO_TRY(co_await run_lines(call, held, request, sink));
-  std::string out;
-  std::string err;
+net::Task<Result<>> collect_run(Call& call, const session::Guest& guest, session::Snippet snippet) {
+  ExchangePresence caller(call.exchange);
+  FB_CO_TRY_ASSIGN(const session::CodeResult result,
+                   co_await session::run_code(guest, std::move(snippet), caller, call.deadline));
+  json::object answer = started_members(result.started);
+  for (auto& member : done_members(result.done)) answer[member.key()] = member.value();
+  answer["stdout"] = as_text(result.output.out.bytes);
+  answer["stderr"] = as_text(result.output.err.bytes);
   json::array results;
-  json::object answer;
-  for (std::string_view line : split(all, '\n')) {
-    if (line.empty()) continue;
-    FB_CO_TRY_ASSIGN(json::object object, parse_json_object(line));
-    const std::string type(object.at("type").as_string());
-    object.erase("type");
-    if (type == "stdout" || type == "stderr") {
-      std::string& to = type == "stdout" ? out : err;
-      if (const json::value* data = object.if_contains("data"))
-        to += data->as_string();
-      else
-        to += "\xef\xbf\xbd";  // not text: as one replacement character
-    } else if (type == "result") {
-      results.push_back(std::move(object));
-    } else if (type == "error") {
-      answer["error"] = std::move(object);
-    } else if (type == "started" || type == "done") {
-      for (auto& member : object) answer[member.key()] = std::move(member.value());
-    }
-  }
-  answer["stdout"] = out;
-  answer["stderr"] = err;
+  for (const session::Artifact& artifact : result.output.artifacts)
+    results.push_back(artifact_json(artifact));
   answer["results"] = std::move(results);
+  if (result.error) answer["error"] = error_members(*result.error);
   co_return co_await call.reply_json(200, answer);
 }
 
-net::Task<Result<>> interrupt(control::Supervisor& supervisor, Call& call) {
+net::Task<Result<>> run(session::Guests& guests, Call& call) {
+  FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
+  FB_CO_TRY(check_known(body, {"code", "timeoutMs", "stream"}));
+  JsonReader reader(body);
+  session::Snippet snippet{.context = call.param("context"),
+                           .text = reader.string("code"),
+                           .timeout = std::chrono::milliseconds(reader.u64_or("timeoutMs", 0))};
+  const bool stream = reader.boolean_or("stream", false);
+  FB_CO_TRY(reader.result());
+  FB_CO_TRY_ASSIGN(const session::Guest guest, co_await enter(guests, call));
+  if (stream) co_return co_await stream_run(call, guest, std::move(snippet));
+  co_return co_await collect_run(call, guest, std::move(snippet));
+}
+
+net::Task<Result<>> create(session::Guests& guests, Call& call) {
+  FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
+  FB_CO_TRY(check_known(body, {"language", "cwd", "env", "user", "id"}));
+  JsonReader reader(body);
+  session::NewContext wanted;
+  wanted.language = reader.string("language");
+  wanted.env = reader.string_map_or_empty("env");
+  wanted.cwd = reader.string_or("cwd", "");
+  wanted.user = reader.string_or("user", "");
+  wanted.id = reader.string_or("id", "");
+  FB_CO_TRY(reader.result());
+  FB_CO_TRY_ASSIGN(const session::Guest guest, co_await enter(guests, call));
+  FB_CO_TRY_ASSIGN(const auto made,
+                   co_await session::create_context(guest, std::move(wanted), call.deadline));
+  co_return co_await call.reply_json(201, context_json(made));
+}
+
+net::Task<Result<>> list(session::Guests& guests, Call& call) {
+  FB_CO_TRY_ASSIGN(const session::Guest guest, co_await enter(guests, call));
+  FB_CO_TRY_ASSIGN(const auto all, co_await session::list_contexts(guest, call.deadline));
+  json::array contexts;
+  for (const session::Context& context : all) contexts.push_back(context_json(context));
+  co_return co_await call.reply_json(200, json::object{{"contexts", std::move(contexts)}});
+}
+
+net::Task<Result<>> show(session::Guests& guests, Call& call) {
+  FB_CO_TRY_ASSIGN(const session::Guest guest, co_await enter(guests, call));
+  FB_CO_TRY_ASSIGN(const auto found,
+                   co_await session::find_context(guest, call.param("context"), call.deadline));
+  co_return co_await call.reply_json(200, context_json(found));
+}
+
+net::Task<Result<>> remove(session::Guests& guests, Call& call) {
+  FB_CO_TRY_ASSIGN(const session::Guest guest, co_await enter(guests, call));
+  FB_CO_TRY(co_await session::remove_context(guest, call.param("context"), call.deadline));
+  co_return co_await call.reply_json(200, json::object());
+}
+
+net::Task<Result<>> restart(session::Guests& guests, Call& call) {
+  FB_CO_TRY_ASSIGN(const session::Guest guest, co_await enter(guests, call));
+  FB_CO_TRY_ASSIGN(const auto status,
+                   co_await session::restart_context(guest, call.param("context"), call.deadline));
+  co_return co_await call.reply_json(200, context_json(status));
+}
+
+net::Task<Result<>> interrupt(session::Guests& guests, Call& call) {
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
   FB_CO_TRY(check_known(body, {"run"}));
   JsonReader reader(body);
-  const std::string run = reader.string_or("run", "");
+  std::optional<std::string> run;
+  if (std::string name = reader.string_or("run", ""); !name.empty()) run = std::move(name);
   FB_CO_TRY(reader.result());
-  FB_CO_TRY_ASSIGN(control::Lease held, co_await lease(supervisor, call));
-  const std::string& context = call.param("context");
-  bool hit = false;
-  if (run.empty()) {
-    FB_CO_TRY_ASSIGN(hit, co_await held.agent().interrupt_context(context, call.deadline));
-  } else {
-    FB_CO_TRY_ASSIGN(hit, co_await held.agent().interrupt_run(context, run, call.deadline));
-  }
+  FB_CO_TRY_ASSIGN(const session::Guest guest, co_await enter(guests, call));
+  FB_CO_TRY_ASSIGN(const bool hit, co_await session::interrupt(guest, call.param("context"),
+                                                               std::move(run), call.deadline));
   co_return co_await call.reply_json(200, json::object{{"interrupted", hit}});
-}
-
-net::Task<Result<>> run(control::Supervisor& supervisor, Call& call) {
-  FB_CO_TRY_ASSIGN(json::object body, co_await call.json_body());
-  FB_CO_TRY(check_known(body, {"code", "timeoutMs", "stream"}));
-  JsonReader reader(body);
-  const CodeRequest request{.code = reader.string("code"),
-                            .timeout_ms = reader.u64_or("timeoutMs", 0)};
-  const bool stream = reader.boolean_or("stream", false);
-  FB_CO_TRY(reader.result());
-  FB_CO_TRY_ASSIGN(control::Lease held, co_await lease(supervisor, call));
-  held.count(request.code.size(), 0);
-  if (stream) co_return co_await stream_run(call, held, request);
-  co_return co_await collect_run(call, held, request);
 }
 
 }  // namespace
 
 void NativeApi::add_context_routes() {
-  control::Supervisor& s = supervisor_;
+  session::Guests& g = guests_;
   router_.add({"POST", "/v1/microvms/{id}/contexts",
                "Start an interpreter: {language: python|bash|node, cwd, env, user, id}", false,
-               [&s](Call& call) { return create(s, call); }});
-  router_.add({"GET", "/v1/microvms/{id}/contexts", "List contexts", false,
-               [&s](Call& call) { return pass_on(s, call, "GET", "/contexts"); }});
+               Carries::guest_bytes, [&g](Call& call) { return create(g, call); }});
+  router_.add({"GET", "/v1/microvms/{id}/contexts", "List contexts", false, Carries::guest_bytes,
+               [&g](Call& call) { return list(g, call); }});
   router_.add({"GET", "/v1/microvms/{id}/contexts/{context}", "One context", false,
-               [&s](Call& call) { return pass_on(s, call, "GET", context_path(call)); }});
+               Carries::guest_bytes, [&g](Call& call) { return show(g, call); }});
   router_.add({"DELETE", "/v1/microvms/{id}/contexts/{context}", "End a context", false,
-               [&s](Call& call) { return pass_on(s, call, "DELETE", context_path(call)); }});
+               Carries::guest_bytes, [&g](Call& call) { return remove(g, call); }});
   router_.add({"POST", "/v1/microvms/{id}/contexts/{context}/run",
                "Run code in it: {code, timeoutMs, stream}; variables stay for the next run", false,
-               [&s](Call& call) { return run(s, call); }});
+               Carries::guest_bytes, [&g](Call& call) { return run(g, call); }});
   router_.add({"POST", "/v1/microvms/{id}/contexts/{context}/interrupt",
                "Interrupt what runs: {run} only that run; {interrupted: false} when it does not",
-               false, [&s](Call& call) { return interrupt(s, call); }});
-  router_.add(
-      {"POST", "/v1/microvms/{id}/contexts/{context}/restart", "Start it afresh, same id", false,
-       [&s](Call& call) { return pass_on(s, call, "POST", context_path(call) + "/restart"); }});
+               false, Carries::guest_bytes, [&g](Call& call) { return interrupt(g, call); }});
+  router_.add({"POST", "/v1/microvms/{id}/contexts/{context}/restart", "Start it afresh, same id",
+               false, Carries::guest_bytes, [&g](Call& call) { return restart(g, call); }});
 }
 
 }  // namespace firebreak::api

@@ -73,13 +73,13 @@ void NativeApi::add_egress_routes() {
   control::Supervisor& s = supervisor_;
   control::KeyRing& keys = keys_;
   router_.add({"GET", "/v1/egress-policies", "List the egress policies that can be used", false,
-               [&s](Call& call) -> net::Task<Result<>> {
+               Carries::nothing, [&s](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const auto all, co_await s.egress().list(call.tenant()));
                  json::array items;
                  for (const core::EgressPolicy& policy : all) items.push_back(policy_json(policy));
                  co_return co_await call.reply_json(200, json::object{{"items", std::move(items)}});
                }});
-  router_.add({"GET", "/v1/egress-policies/{name}", "One egress policy", false,
+  router_.add({"GET", "/v1/egress-policies/{name}", "One egress policy", false, Carries::nothing,
                [&s](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const core::EgressPolicy policy,
                                   co_await s.egress().find(call.tenant(), call.param("name")));
@@ -87,20 +87,20 @@ void NativeApi::add_egress_routes() {
                }});
   router_.add({"PUT", "/v1/egress-policies/{name}",
                "Make or replace an egress policy; microVMs that have it get the new one at once",
-               false, [&s](Call& call) { return put_policy(s, call); }});
+               false, Carries::nothing, [&s](Call& call) { return put_policy(s, call); }});
   router_.add({"DELETE", "/v1/egress-policies/{name}",
-               "Remove an egress policy that no microVM has", false,
+               "Remove an egress policy that no microVM has", false, Carries::nothing,
                [&s](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY(co_await s.egress().remove(call.tenant(), call.param("name")));
                  co_return co_await call.reply_json(200, json::object{});
                }});
   router_.add({"PUT", "/v1/tenants/{tenant}/egress",
                "Set a tenant's default and maximum egress policy: {default, maximum}", true,
-               [&s, &keys](Call& call) { return set_tenant(s, keys, call); }});
+               Carries::nothing, [&s, &keys](Call& call) { return set_tenant(s, keys, call); }});
   router_.add({"GET", "/v1/microvms/{id}/egress",
                "What it was allowed and denied, newest last; ?limit, and with ?suggest=1 the "
                "smallest policy that would have sufficed",
-               false, [&s](Call& call) { return read_log(s, call); }});
+               false, Carries::nothing, [&s](Call& call) { return read_log(s, call); }});
 }
 
 }  // namespace firebreak::api

@@ -1,22 +1,35 @@
-// Calls that lead into a guest: the lease that wakes it and keeps it awake, and calls that are the
-// agent's own. One executor.
+// What routes into a guest share: entering it, answers of lines, how a process ended as JSON. One
+// executor.
 #pragma once
 
-#include <string>
+#include <string_view>
 
 #include "api/call.h"
+#include "session/guest.h"
+#include "session/output.h"
+#include "session/presence.h"
 
 namespace firebreak::api {
 
-// Of the microVM that the path names with {id}.
-net::Task<Result<control::Lease>> lease(control::Supervisor& supervisor, Call& call);
+// The microVM that the path names with {id}.
+net::Task<Result<session::Guest>> enter(session::Guests& guests, Call& call);
 
-// What the microVM was run with is in the environment of everything that is started in it later;
-// what the call itself says wins.
-void add_environment(machine::ExecSpec& spec, const control::Lease& held);
+// The client of an exchange.
+class ExchangePresence : public session::Presence {
+ public:
+  explicit ExchangePresence(net::HttpExchange& exchange) : exchange_(exchange) {}
+  net::Task<void> gone() override;
 
-// The agent's answer is passed on. By value: a handler that is no coroutine returns this task.
-net::Task<Result<>> pass_on(control::Supervisor& supervisor, Call& call, std::string method,
-                            std::string path, json::object body = {}, int status = 200);
+ private:
+  net::HttpExchange& exchange_;
+};
+
+// Begins an answer of JSON lines; once is enough.
+net::Task<Result<>> start_lines(Call& call);
+// Ends it. An error after the first line can only be told as a line, of that type.
+net::Task<Result<>> finish_lines(Call& call, Result<> result, std::string_view type);
+
+// {exitCode?, signal?, timedOut, outOfMemory}
+json::object ending_json(const session::Ending& ending);
 
 }  // namespace firebreak::api

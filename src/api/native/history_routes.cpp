@@ -22,7 +22,7 @@ net::Task<Result<>> events(control::Supervisor& supervisor, Call& call) {
   std::uint64_t after = 0;
   if (from.empty()) {
     FB_CO_TRY_ASSIGN(after,
-                     co_await db.run([](store::Store& store) { return store.last_event(); }));
+                     co_await db.run([](const store::Store& store) { return store.last_event(); }));
   } else {
     const auto number = parse_u64(from);
     if (!number) co_return fail(Code::invalid, "after must be the sequence number of an event");
@@ -40,7 +40,7 @@ net::Task<Result<>> events(control::Supervisor& supervisor, Call& call) {
   Deadline comment = Deadline::in(std::chrono::seconds(0));
   while (!deadline.passed()) {
     const std::uint64_t seen = supervisor.changed().count();
-    FB_CO_TRY_ASSIGN(const auto list, co_await db.run([&](store::Store& store) {
+    FB_CO_TRY_ASSIGN(const auto list, co_await db.run([&](const store::Store& store) {
       return store.events(call.tenant(), one, after, kEventsAtOnce);
     }));
     std::string text;
@@ -78,7 +78,7 @@ net::Task<Result<>> usage(control::Supervisor& supervisor, Call& call) {
   co_await supervisor.account_now(call.tenant());
   Used used;
   // In one turn, so that nothing is rolled up in between.
-  FB_CO_TRY(co_await supervisor.services().db.run([&](store::Store& store) -> Result<> {
+  FB_CO_TRY(co_await supervisor.services().db.run([&](const store::Store& store) -> Result<> {
     FB_TRY_ASSIGN(used.total, store.usage_total(call.tenant(), since));
     FB_TRY_ASSIGN(used.rows, store.usage(call.tenant(), since, kUsageItems + 1));
     FB_TRY_ASSIGN(used.days, store.usage_days(call.tenant(), since));
@@ -111,11 +111,11 @@ void NativeApi::add_history_routes() {
   router_.add(
       {"GET", "/v1/events",
        "State changes as server-sent events: ?after, ?microvm; ?follow=0 ends with the last", false,
-       [this](Call& call) { return events(supervisor_, call); }});
+       Carries::guest_bytes, [this](Call& call) { return events(supervisor_, call); }});
   router_.add({"GET", "/v1/usage", "What was used, in all and per microVM: ?since (Unix ms)", false,
-               [this](Call& call) { return usage(supervisor_, call); }});
+               Carries::guest_bytes, [this](Call& call) { return usage(supervisor_, call); }});
   router_.add({"POST", "/v1/check", "Compare the host with the store: ?repair=1 puts it right",
-               true, [this](Call& call) -> net::Task<Result<>> {
+               true, Carries::guest_bytes, [this](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const control::CheckReport report,
                                   co_await check_(call.flag("repair")));
                  co_return co_await call.reply_json(200, control::to_json(report));

@@ -13,6 +13,8 @@ json::object to_json(const core::ImageVersion& version) {
                       {"state", to_string(version.state)},
                       {"active", version.active},
                       {"memoryMib", version.memory_mib},
+                      {"engine", version.engine},
+                      {"isolation", core::to_string(version.isolation)},
                       {"createdAt", core::to_unix_ms(version.created)}};
   if (!version.state_reason.empty()) object["stateReason"] = version.state_reason;
   if (auto preload = control::preload_of(version)) object["preload"] = *std::move(preload);
@@ -104,7 +106,7 @@ net::Task<Result<>> list(control::Supervisor& supervisor, control::Images& image
   using Images = store::Page<core::Image>;
   FB_CO_TRY_ASSIGN(
       const Images found,
-      co_await supervisor.services().db.run([&](store::Store& store) -> Result<Images> {
+      co_await supervisor.services().db.run([&](const store::Store& store) -> Result<Images> {
         FB_TRY_ASSIGN(Images images_found,
                       store.list_images(call.tenant(), call.query("name"), page));
         for (const core::Image& image : images_found.items) {
@@ -127,15 +129,16 @@ net::Task<Result<>> list(control::Supervisor& supervisor, control::Images& image
 
 void NativeApi::add_image_routes() {
   router_.add({"GET", "/v1/images", "List images: your own and the system's; ?name contains", false,
+               Carries::guest_bytes,
                [this](Call& call) { return list(supervisor_, images_, call); }});
   router_.add(
       {"POST", "/v1/images",
        "Make an image from the base: {name, memoryMib, app, hooks, env}; answers when built", false,
-       [this](Call& call) { return build(images_, call); }});
+       Carries::guest_bytes, [this](Call& call) { return build(images_, call); }});
   router_.add({"GET", "/v1/images/{image}", "One image with its versions", false,
-               [this](Call& call) { return show(images_, call); }});
+               Carries::guest_bytes, [this](Call& call) { return show(images_, call); }});
   router_.add({"DELETE", "/v1/images/{image}", "Remove an image and its snapshots", false,
-               [this](Call& call) -> net::Task<Result<>> {
+               Carries::guest_bytes, [this](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY(
                      co_await images_.remove(call.tenant(), call.param("image"), call.deadline));
                  co_return co_await call.reply_json(200, json::object{});

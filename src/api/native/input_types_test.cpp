@@ -100,7 +100,9 @@ class NativeInputs : public control::FakeWorld {
       *mounts_,   pool_,   {.directory = dir_}};
   NoTokens tokens_;
   ingress::EndpointAddress endpoints_;
+  session::Guests guests_{supervisor_};
   NativeApi api_{supervisor_,
+                 guests_,
                  keys_,
                  images_,
                  builds_,

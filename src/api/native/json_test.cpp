@@ -9,19 +9,21 @@
 namespace firebreak::api {
 namespace {
 
+using session::Chunk;
+using session::Gap;
+using session::Stream;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using wire::FrameType;
 
 // ---- output
 
-// What a stream of frames becomes, line by line, the end included.
-std::vector<std::string> lines_of(const std::vector<wire::Frame>& frames) {
+// What chunks of output become, line by line, the end included.
+std::vector<std::string> lines_of(const std::vector<Chunk>& chunks) {
   OutputLines lines;
   std::string text;
-  for (const wire::Frame& frame : frames) lines.add(frame, text);
+  for (const Chunk& chunk : chunks) lines.add(chunk, text);
   lines.flush(text);
   std::vector<std::string> list;
   for (std::string_view line : split(text, '\n')) {
@@ -36,30 +38,29 @@ std::string encoded(std::string_view stream, std::string_view bytes) {
 }
 
 TEST(OutputJson, TextStaysText) {
-  EXPECT_THAT(lines_of({{FrameType::out, "a\n"}, {FrameType::err, "b"}}),
+  EXPECT_THAT(lines_of({{Stream::out, "a\n"}, {Stream::err, "b"}}),
               ElementsAre(R"({"type":"stdout","data":"a\n"})", R"({"type":"stderr","data":"b"})"));
 }
 
 TEST(OutputJson, ACharacterCutByTheTransportIsPutTogether) {
   const std::string snow = "\xe2\x98\x83";
   for (std::size_t cut = 1; cut < snow.size(); ++cut) {
-    EXPECT_THAT(lines_of({{FrameType::out, "x" + snow.substr(0, cut)},
-                          {FrameType::out, snow.substr(cut) + "y"}}),
-                ElementsAre(R"({"type":"stdout","data":"x"})",
-                            R"({"type":"stdout","data":")" + snow + R"(y"})"))
+    EXPECT_THAT(
+        lines_of({{Stream::out, "x" + snow.substr(0, cut)}, {Stream::out, snow.substr(cut) + "y"}}),
+        ElementsAre(R"({"type":"stdout","data":"x"})",
+                    R"({"type":"stdout","data":")" + snow + R"(y"})"))
         << cut;
   }
   const std::string face = "\xf0\x9f\x98\x80";
-  std::vector<wire::Frame> bytes;
-  for (char c : face) bytes.push_back({FrameType::out, std::string(1, c)});
+  std::vector<Chunk> bytes;
+  for (char c : face) bytes.push_back({Stream::out, std::string(1, c)});
   EXPECT_THAT(lines_of(bytes), ElementsAre(R"({"type":"stdout","data":")" + face + R"("})"));
 }
 
 TEST(OutputJson, TheStreamsDoNotMix) {
-  EXPECT_THAT(
-      lines_of({{FrameType::out, "\xe2\x98"}, {FrameType::err, "e"}, {FrameType::out, "\x83"}}),
-      ElementsAre(R"({"type":"stderr","data":"e"})",
-                  "{\"type\":\"stdout\",\"data\":\"\xe2\x98\x83\"}"));
+  EXPECT_THAT(lines_of({{Stream::out, "\xe2\x98"}, {Stream::err, "e"}, {Stream::out, "\x83"}}),
+              ElementsAre(R"({"type":"stderr","data":"e"})",
+                          "{\"type\":\"stdout\",\"data\":\"\xe2\x98\x83\"}"));
 }
 
 TEST(OutputJson, BytesThatAreNoTextBecomeBase64) {
@@ -75,26 +76,30 @@ TEST(OutputJson, BytesThatAreNoTextBecomeBase64) {
       "\xe2\x98(",
   };
   for (const std::string& bytes : bad)
-    EXPECT_THAT(lines_of({{FrameType::out, bytes}}), ElementsAre(encoded("stdout", bytes)));
+    EXPECT_THAT(lines_of({{Stream::out, bytes}}), ElementsAre(encoded("stdout", bytes)));
 }
 
 TEST(OutputJson, AHeldBeginningThatDoesNotGoOnIsKept) {
-  EXPECT_THAT(lines_of({{FrameType::out, "\xe2\x98"}, {FrameType::out, "!"}}),
+  EXPECT_THAT(lines_of({{Stream::out, "\xe2\x98"}, {Stream::out, "!"}}),
               ElementsAre(encoded("stdout", "\xe2\x98!")));
 }
 
 TEST(OutputJson, WhatWasHeldComesOutAtTheEnd) {
-  EXPECT_THAT(lines_of({{FrameType::out, "a\xe2"}, {FrameType::err, "\xf0\x9f"}}),
+  EXPECT_THAT(lines_of({{Stream::out, "a\xe2"}, {Stream::err, "\xf0\x9f"}}),
               ElementsAre(R"({"type":"stdout","data":"a"})", encoded("stdout", "\xe2"),
                           encoded("stderr", "\xf0\x9f")));
   EXPECT_THAT(lines_of({}), IsEmpty());
 }
 
 TEST(OutputJson, AGapSaysHowMuchIsMissing) {
-  std::string eight;
-  put_u64(eight, 70'000);
-  EXPECT_THAT(lines_of({{FrameType::gap, eight}, {FrameType::gap, "odd"}}),
-              ElementsAre(R"({"type":"gap","bytes":70000})"));
+  std::string text;
+  OutputLines::add(Gap{70'000}, text);
+  EXPECT_EQ(text, "{\"type\":\"gap\",\"bytes\":70000}\n");
+}
+
+TEST(OutputJson, BytesThatAreNoTextAreReplacedOneByOne) {
+  EXPECT_EQ(replace_invalid_utf8("a\xe2\x98\x83\xffz\xe2\x98"),
+            "a\xe2\x98\x83\xef\xbf\xbdz\xef\xbf\xbd\xef\xbf\xbd");
 }
 
 TEST(OutputJson, MembersAreNamedByWhatTheyHold) {
@@ -263,6 +268,8 @@ TEST(MicrovmJson, ShowsNoSecretsAndSaysWhatIsAbsent) {
   const json::object object = to_json(microvm, {.authority = "127.0.0.1:7443", .domain = ""});
   EXPECT_EQ(object.at("state").as_string(), "RUNNING");
   EXPECT_EQ(object.at("imageVersion").as_string(), "1.0");
+  EXPECT_EQ(object.at("engine").as_string(), "qemu");
+  EXPECT_EQ(object.at("isolation").as_string(), "emulated");
   for (const char* name : {"suspendedAt", "terminatedAt", "idle", "maxDurationSeconds"})
     EXPECT_TRUE(object.at(name).is_null()) << name;
   EXPECT_FALSE(object.contains("stateReason"));

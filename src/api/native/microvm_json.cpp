@@ -41,6 +41,8 @@ json::object to_json(const core::Microvm& m, const ingress::EndpointAddress& end
       {"image", m.image_name},
       {"imageVersion", core::version_text(m.image_version)},
       {"memoryMib", m.memory_mib},
+      {"engine", m.engine},
+      {"isolation", core::to_string(m.isolation)},
       {"endpoint", endpoints.of(m.endpoint)},
       {"endpointId", m.endpoint.str()},
       {"egress", m.egress},

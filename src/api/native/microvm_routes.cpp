@@ -121,13 +121,13 @@ net::Task<Result<>> list_microvms(control::Supervisor& supervisor, const control
     if (!tenant)
       co_return fail(Code::invalid, "an image's name means one tenant's image; name the tenant");
     const std::string name = call.query("image");
-    FB_CO_TRY_ASSIGN(auto image, co_await db.run([&](store::Store& store) {
+    FB_CO_TRY_ASSIGN(auto image, co_await db.run([&](const store::Store& store) {
       return store.find_image_by_name(*tenant, name);
     }));
     if (!image) co_return fail(Code::not_found, "there is no image " + name);
     filter.image = image->id;
   }
-  FB_CO_TRY_ASSIGN(auto found, co_await db.run([&](store::Store& store) {
+  FB_CO_TRY_ASSIGN(auto found, co_await db.run([&](const store::Store& store) {
     return tenant ? store.list_microvms(*tenant, filter, page)
                   : store.list_all_microvms(filter, page);
   }));
@@ -216,18 +216,20 @@ void NativeApi::add_microvm_routes() {
   const Names& endpoints = endpoints_;
   router_.add({"POST", "/v1/microvms",
                "Run a microVM. Answers when it is RUNNING; with ?wait=0 at once, as PENDING", false,
+               Carries::guest_bytes,
                [&s, &endpoints](Call& call) { return run_microvm(s, endpoints, call); }});
   router_.add({"GET", "/v1/microvms",
                "List microVMs; ?image, ?state, ?tag=KEY=VALUE, ?pageSize, ?pageToken; "
                "administrators: ?tenant=ACCOUNT or all",
-               false, [&s, &keys = keys_, &endpoints](Call& call) {
+               false, Carries::guest_bytes, [&s, &keys = keys_, &endpoints](Call& call) {
                  return list_microvms(s, keys, endpoints, call);
                }});
   router_.add({"GET", "/v1/microvms/{id}", "One microVM, why it is awake and what happens next",
-               false, [&s, &endpoints](Call& call) { return get_microvm(s, endpoints, call); }});
+               false, Carries::guest_bytes,
+               [&s, &endpoints](Call& call) { return get_microvm(s, endpoints, call); }});
   router_.add(
       {"PATCH", "/v1/microvms/{id}", "Change name, idle policy, maximum duration and egress policy",
-       false, [&s, &endpoints](Call& call) -> net::Task<Result<>> {
+       false, Carries::guest_bytes, [&s, &endpoints](Call& call) -> net::Task<Result<>> {
          FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
          FB_CO_TRY_ASSIGN(control::MicrovmUpdate update, parse_update(body));
          FB_CO_TRY_ASSIGN(
@@ -236,20 +238,22 @@ void NativeApi::add_microvm_routes() {
          co_return co_await call.reply_json(200, to_json(microvm, endpoints));
        }});
   router_.add({"DELETE", "/v1/microvms/{id}", "Terminate; one that has ended already is fine",
-               false, [&s, &endpoints](Call& call) { return end_microvm(s, endpoints, call); }});
+               false, Carries::guest_bytes,
+               [&s, &endpoints](Call& call) { return end_microvm(s, endpoints, call); }});
   router_.add({"POST", "/v1/microvms/{id}/suspend", "Suspend, memory kept", false,
-               [&s, &endpoints](Call& call) -> net::Task<Result<>> {
+               Carries::guest_bytes, [&s, &endpoints](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const core::Microvm microvm,
                                   co_await s.suspend(call.tenant(), id_of(call), call.deadline));
                  co_return co_await call.reply_json(200, to_json(microvm, endpoints));
                }});
-  router_.add({"POST", "/v1/microvms/{id}/resume", "Resume", false,
+  router_.add({"POST", "/v1/microvms/{id}/resume", "Resume", false, Carries::guest_bytes,
                [&s, &endpoints](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const core::Microvm microvm,
                                   co_await s.resume(call.tenant(), id_of(call), call.deadline));
                  co_return co_await call.reply_json(200, to_json(microvm, endpoints));
                }});
   router_.add({"POST", "/v1/microvms/{id}/fork", "Make 1 to 64 running copies: {count}", false,
+               Carries::guest_bytes,
                [&s, &endpoints](Call& call) { return fork_microvm(s, endpoints, call); }});
 }
 

@@ -11,11 +11,13 @@ namespace {
 constexpr auto kCallDeadline = std::chrono::minutes(5);
 }  // namespace
 
-NativeApi::NativeApi(control::Supervisor& supervisor, control::KeyRing& keys,
-                     control::Images& images, control::Builds& builds, net::asio::thread_pool& pool,
-                     ingress::EndpointTokens& tokens, const ingress::EndpointAddress& endpoints,
+NativeApi::NativeApi(control::Supervisor& supervisor, session::Guests& guests,
+                     control::KeyRing& keys, control::Images& images, control::Builds& builds,
+                     net::asio::thread_pool& pool, ingress::EndpointTokens& tokens,
+                     const ingress::EndpointAddress& endpoints,
                      std::function<net::Task<Result<control::CheckReport>>(bool repair)> check)
     : supervisor_(supervisor),
+      guests_(guests),
       keys_(keys),
       images_(images),
       builds_(builds),
@@ -25,6 +27,7 @@ NativeApi::NativeApi(control::Supervisor& supervisor, control::KeyRing& keys,
       check_(std::move(check)) {
   add_microvm_routes();
   add_exec_routes();
+  add_log_routes();
   add_file_routes();
   add_context_routes();
   add_terminal_routes();
@@ -35,6 +38,17 @@ NativeApi::NativeApi(control::Supervisor& supervisor, control::KeyRing& keys,
   add_history_routes();
   add_egress_routes();
   add_role_routes();
+}
+
+bool NativeApi::claims(const net::HttpRequest&, const net::Target& target) const {
+  return !target.segments.empty() && target.segments[0] == "v1";
+}
+
+std::vector<Surface> NativeApi::surface() const {
+  std::vector<Surface> all{{"GET /v1/openapi.json", Carries::nothing}};
+  for (const Route& route : router_.routes())
+    all.push_back({route.method + " " + route.pattern, route.carries});
+  return all;
 }
 
 json::object NativeApi::openapi() const {
@@ -78,7 +92,8 @@ net::Task<Result<>> NativeApi::dispatch(net::HttpExchange& exchange, net::Target
             .target = std::move(target),
             .params = match.params,
             .caller = std::move(caller),
-            .deadline = Deadline::in(kCallDeadline)};
+            .deadline = Deadline::in(kCallDeadline),
+            .carries = match.route->carries};
   // Whatever the caller calls the microVM, from here on it is its id.
   if (match.route->pattern.starts_with("/v1/microvms/{id}")) {
     FB_CO_TRY_ASSIGN(const core::MicrovmId id,
@@ -90,7 +105,8 @@ net::Task<Result<>> NativeApi::dispatch(net::HttpExchange& exchange, net::Target
 }
 
 net::Task<void> NativeApi::handle(net::HttpExchange& exchange, net::Target target) {
-  auto done = co_await caught(dispatch(exchange, std::move(target)));
+  auto done = co_await caught(dispatch(exchange, std::move(target)),
+                              supervisor_.services().exceptions(), "native");
   if (done) co_return;
   obs::Metrics& metrics = supervisor_.services().metrics;
   metrics.add("firebreak_api_errors_total", obs::label("code", to_string(done.error().code)));

@@ -11,18 +11,21 @@
 #include "control/images.h"
 #include "ingress/endpoint_address.h"
 #include "ingress/endpoint_tokens.h"
+#include "session/guest.h"
 
 namespace firebreak::api {
 
-class NativeApi {
+class NativeApi final : public Facade {
  public:
-  NativeApi(control::Supervisor& supervisor, control::KeyRing& keys, control::Images& images,
-            control::Builds& builds, net::asio::thread_pool& pool, ingress::EndpointTokens& tokens,
-            const ingress::EndpointAddress& endpoints,
+  NativeApi(control::Supervisor& supervisor, session::Guests& guests, control::KeyRing& keys,
+            control::Images& images, control::Builds& builds, net::asio::thread_pool& pool,
+            ingress::EndpointTokens& tokens, const ingress::EndpointAddress& endpoints,
             std::function<net::Task<Result<control::CheckReport>>(bool repair)> check);
 
-  // Answers a request whose path begins with /v1.
-  net::Task<void> handle(net::HttpExchange& exchange, net::Target target);
+  std::string_view name() const override { return "native"; }
+  bool claims(const net::HttpRequest& request, const net::Target& target) const override;
+  net::Task<void> handle(net::HttpExchange& exchange, net::Target target) override;
+  std::vector<Surface> surface() const override;
 
   const Router& router() const { return router_; }
   json::object openapi() const;
@@ -33,6 +36,7 @@ class NativeApi {
 
   void add_microvm_routes();
   void add_exec_routes();
+  void add_log_routes();
   void add_file_routes();
   void add_context_routes();
   void add_terminal_routes();
@@ -45,6 +49,7 @@ class NativeApi {
   void add_role_routes();
 
   control::Supervisor& supervisor_;
+  session::Guests& guests_;
   control::KeyRing& keys_;
   control::Images& images_;
   control::Builds& builds_;

@@ -1,6 +1,5 @@
 #include "api/native/output_json.h"
 
-#include "base/text.h"
 #include "wire/crypto.h"
 
 namespace firebreak::api {
@@ -24,25 +23,50 @@ bool second_fits(unsigned char first, unsigned char second) {
   return (second & 0xc0) == 0x80;
 }
 
+// How many bytes from `at` on fit the character that begins there.
+std::size_t character_at(std::string_view bytes, std::size_t at) {
+  const auto first = static_cast<unsigned char>(bytes[at]);
+  const std::size_t length = length_of(first);
+  std::size_t i = 1;
+  for (; i < length && at + i < bytes.size(); ++i) {
+    const auto next = static_cast<unsigned char>(bytes[at + i]);
+    if (i == 1 ? !second_fits(first, next) : (next & 0xc0) != 0x80) break;
+  }
+  return length == 0 ? 0 : i;
+}
+
 }  // namespace
 
 bool is_utf8(std::string_view bytes, std::size_t& tail) {
   tail = 0;
   for (std::size_t at = 0; at < bytes.size();) {
-    const auto first = static_cast<unsigned char>(bytes[at]);
-    const std::size_t length = length_of(first);
+    const std::size_t valid = character_at(bytes, at);
+    const std::size_t length = length_of(static_cast<unsigned char>(bytes[at]));
     if (length == 0) return false;
-    for (std::size_t i = 1; i < length; ++i) {
-      if (at + i == bytes.size()) {
-        tail = i;
-        return true;
-      }
-      const auto next = static_cast<unsigned char>(bytes[at + i]);
-      if (i == 1 ? !second_fits(first, next) : (next & 0xc0) != 0x80) return false;
+    if (valid < length) {
+      if (at + valid < bytes.size()) return false;
+      tail = valid;
+      return true;
     }
     at += length;
   }
   return true;
+}
+
+std::string replace_invalid_utf8(std::string_view bytes) {
+  std::string text;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const std::size_t valid = character_at(bytes, at);
+    const std::size_t length = length_of(static_cast<unsigned char>(bytes[at]));
+    if (length > 0 && valid == length) {
+      text.append(bytes, at, length);
+      at += length;
+    } else {
+      text += "\xef\xbf\xbd";
+      ++at;
+    }
+  }
+  return text;
 }
 
 void OutputLines::put(const Stream& stream, std::string_view bytes, std::string& out) {
@@ -64,24 +88,12 @@ void OutputLines::add_bytes(Stream& stream, std::string_view bytes, std::string&
   put(stream, whole, out);
 }
 
-void OutputLines::add(const wire::Frame& frame, std::string& out) {
-  switch (frame.type) {
-    case wire::FrameType::out:
-      add_bytes(out_, frame.payload, out);
-      return;
-    case wire::FrameType::err:
-      add_bytes(err_, frame.payload, out);
-      return;
-    case wire::FrameType::gap:
-      if (frame.payload.size() == 8) {
-        out += json::serialize(
-                   json::object{{"type", "gap"}, {"bytes", get_u64(frame.payload.data())}}) +
-               "\n";
-      }
-      return;
-    default:
-      return;
-  }
+void OutputLines::add(const session::Chunk& chunk, std::string& out) {
+  add_bytes(chunk.stream == session::Stream::out ? out_ : err_, chunk.bytes, out);
+}
+
+void OutputLines::add(const session::Gap& gap, std::string& out) {
+  out += json::serialize(json::object{{"type", "gap"}, {"bytes", gap.bytes}}) + "\n";
 }
 
 void OutputLines::flush(std::string& out) {

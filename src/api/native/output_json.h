@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "wire/frames.h"
+#include "session/output.h"
 
 namespace firebreak::api {
 
@@ -13,12 +13,16 @@ namespace firebreak::api {
 // which is not complete.
 bool is_utf8(std::string_view bytes, std::size_t& tail);
 
+// Bytes that are no UTF-8 become U+FFFD, one for each.
+std::string replace_invalid_utf8(std::string_view bytes);
+
 // {"type":"stdout","data":"text"} or {"type":"stdout","dataBase64":"..."}: a character cut in two
 // by the transport is put together again.
 class OutputLines {
  public:
-  // Appends lines for one frame of an exec's or a context's stream.
-  void add(const wire::Frame& frame, std::string& out);
+  // Appends lines for one event of a command's or a run's output.
+  void add(const session::Chunk& chunk, std::string& out);
+  static void add(const session::Gap& gap, std::string& out);
   // What was held back at the end.
   void flush(std::string& out);
 

@@ -31,14 +31,14 @@ net::Task<Result<>> put_role(control::Roles& roles, Call& call) {
 
 void NativeApi::add_role_routes() {
   control::Roles& roles = supervisor_.roles();
-  router_.add({"GET", "/v1/roles", "List the roles that microVMs can have", false,
+  router_.add({"GET", "/v1/roles", "List the roles that microVMs can have", false, Carries::nothing,
                [&roles](Call& call) -> net::Task<Result<>> {
                  json::array items;
                  for (const control::RolePtr& role : roles.list(call.tenant()))
                    items.push_back(to_json(call.tenant(), *role));
                  co_return co_await call.reply_json(200, json::object{{"items", std::move(items)}});
                }});
-  router_.add({"GET", "/v1/roles/{name}", "One role and its policy", false,
+  router_.add({"GET", "/v1/roles/{name}", "One role and its policy", false, Carries::nothing,
                [&roles](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const control::RolePtr role,
                                   roles.require(call.tenant(), call.param("name")));
@@ -47,9 +47,9 @@ void NativeApi::add_role_routes() {
   router_.add({"PUT", "/v1/roles/{name}",
                "Make or replace a role: {policy}, an IAM policy document; credentials that are out "
                "have the new policy at once",
-               false, [&roles](Call& call) { return put_role(roles, call); }});
+               false, Carries::nothing, [&roles](Call& call) { return put_role(roles, call); }});
   router_.add({"DELETE", "/v1/roles/{name}", "Remove a role; credentials that are out end", false,
-               [&roles](Call& call) -> net::Task<Result<>> {
+               Carries::nothing, [&roles](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY(co_await roles.remove(call.tenant(), call.param("name")));
                  co_return co_await call.reply_json(200, json::object{});
                }});

@@ -95,16 +95,16 @@ net::Task<Result<>> issue_key(control::KeyRing& keys, Call& call) {
 
 void NativeApi::add_tenant_routes() {
   control::KeyRing& keys = keys_;
-  router_.add(
-      {"GET", "/v1/tenants", "List tenants", true, [&keys](Call& call) -> net::Task<Result<>> {
-         json::array items;
-         for (const core::Tenant& tenant : keys.tenants()) items.push_back(to_json(tenant));
-         co_return co_await call.reply_json(200, json::object{{"items", std::move(items)}});
-       }});
+  router_.add({"GET", "/v1/tenants", "List tenants", true, Carries::nothing,
+               [&keys](Call& call) -> net::Task<Result<>> {
+                 json::array items;
+                 for (const core::Tenant& tenant : keys.tenants()) items.push_back(to_json(tenant));
+                 co_return co_await call.reply_json(200, json::object{{"items", std::move(items)}});
+               }});
   router_.add({"POST", "/v1/tenants", "Make a tenant and its first key: {name, limits}", true,
-               [&keys](Call& call) { return create_tenant(keys, call); }});
+               Carries::nothing, [&keys](Call& call) { return create_tenant(keys, call); }});
   router_.add({"DELETE", "/v1/tenants/{tenant}", "Remove a tenant without live microVMs", true,
-               [this, &keys](Call& call) -> net::Task<Result<>> {
+               Carries::nothing, [this, &keys](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const core::TenantId id, tenant_of(keys, call));
                  if (id == call.tenant())
                    co_return fail(Code::conflict, "a tenant cannot remove itself");
@@ -115,7 +115,7 @@ void NativeApi::add_tenant_routes() {
                  co_return co_await call.reply_json(200, json::object{});
                }});
   router_.add({"PUT", "/v1/tenants/{tenant}/limits", "Set limits of a tenant; those not named stay",
-               true, [&keys](Call& call) -> net::Task<Result<>> {
+               true, Carries::nothing, [&keys](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const core::TenantId id, tenant_of(keys, call));
                  FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
                  FB_CO_TRY_ASSIGN(const core::TenantLimits limits,
@@ -123,11 +123,11 @@ void NativeApi::add_tenant_routes() {
                  FB_CO_TRY_ASSIGN(const core::Tenant tenant, co_await keys.set_limits(id, limits));
                  co_return co_await call.reply_json(200, to_json(tenant));
                }});
-  router_.add({"GET", "/v1/tenant", "The caller's own tenant and limits", false,
+  router_.add({"GET", "/v1/tenant", "The caller's own tenant and limits", false, Carries::nothing,
                [&keys](Call& call) -> net::Task<Result<>> {
                  co_return co_await call.reply_json(200, to_json(*keys.tenant(call.tenant())));
                }});
-  router_.add({"GET", "/v1/keys", "List the caller's keys, or a tenant's", false,
+  router_.add({"GET", "/v1/keys", "List the caller's keys, or a tenant's", false, Carries::nothing,
                [&keys](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const core::TenantId owner, owner_of_keys(keys, call));
                  json::array items;
@@ -135,8 +135,8 @@ void NativeApi::add_tenant_routes() {
                  co_return co_await call.reply_json(200, json::object{{"items", std::move(items)}});
                }});
   router_.add({"POST", "/v1/keys", "Make a key; its secrets are in the answer and nowhere else",
-               false, [&keys](Call& call) { return issue_key(keys, call); }});
-  router_.add({"DELETE", "/v1/keys/{key}", "Revoke a key, at once", false,
+               false, Carries::nothing, [&keys](Call& call) { return issue_key(keys, call); }});
+  router_.add({"DELETE", "/v1/keys/{key}", "Revoke a key, at once", false, Carries::nothing,
                [&keys](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const core::TenantId owner, owner_of_keys(keys, call));
                  FB_CO_TRY(co_await keys.revoke(owner, core::KeyId(call.param("key"))));

@@ -100,11 +100,11 @@ void NativeApi::add_token_routes() {
   EndpointTokens& t = tokens_;
   router_.add({"POST", "/v1/microvms/{id}/tokens",
                "Token for the endpoint: {ports, expiresSeconds, kind: endpoint or shell}", false,
-               [&s = supervisor_, &t](Call& call) { return issue(s, t, call); }});
+               Carries::nothing, [&s = supervisor_, &t](Call& call) { return issue(s, t, call); }});
   router_.add({"GET", "/v1/microvms/{id}/tokens", "Tokens that were issued and have not expired",
-               false, [&t](Call& call) { return list(t, call); }});
+               false, Carries::nothing, [&t](Call& call) { return list(t, call); }});
   router_.add({"DELETE", "/v1/microvms/{id}/tokens/{token}",
-               "Revoke: refused from the next request on", false,
+               "Revoke: refused from the next request on", false, Carries::nothing,
                [&t](Call& call) { return revoke(t, call); }});
 }
 

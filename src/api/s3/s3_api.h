@@ -21,6 +21,10 @@ class S3Api final : public AwsService {
   net::Task<AwsResult<>> handle(AwsCall& call) override;
   AwsReply render(const AwsError& error, const std::string& request_id) const override;
   // Bodies are streamed, except of the few calls with XML.
+  // What tenants stored, and nothing that a guest gives by itself.
+  std::vector<Surface> surface() const override {
+    return {{"buckets and objects", Carries::nothing}};
+  }
   std::size_t body_limit() const override { return 0; }
 
  private:

@@ -15,6 +15,9 @@ class StsApi final : public AwsService {
 
   net::Task<AwsResult<>> handle(AwsCall& call) override;
   AwsReply render(const AwsError& error, const std::string& request_id) const override;
+  std::vector<Surface> surface() const override {
+    return {{"GetCallerIdentity", Carries::nothing}, {"AssumeRole", Carries::nothing}};
+  }
   std::size_t body_limit() const override { return 64UL * 1024; }
 
  private:

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/sys.h"
 #include "base/text.h"
+#include "machine/inventory.h"
 #include "machine/process.h"
 
 namespace firebreak::machine {

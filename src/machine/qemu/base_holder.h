@@ -7,11 +7,19 @@
 #include <string>
 #include <vector>
 
+#include <sys/types.h>
+
 #include "base/deadline.h"
-#include "machine/inventory.h"
 #include "machine/qemu/ram_image.h"
 
 namespace firebreak::machine {
+
+// A process that keeps a snapshot's memory.
+struct FoundHolder {
+  pid_t pid = 0;
+  std::string directory;  // of the snapshot
+  bool noted = false;     // the snapshot names it
+};
 
 // Starts the holder and notes it in `directory`/holder.json.
 Result<> start_holder(const std::string& program, const std::string& directory,

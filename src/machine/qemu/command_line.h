@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "machine/engine.h"
+#include "machine/qemu/accelerator.h"
 
 namespace firebreak::machine {
 

@@ -15,6 +15,7 @@ namespace firebreak::machine {
 namespace {
 
 constexpr std::chrono::seconds kRemoveTime{10};
+constexpr std::string_view kPrefix = "fork-";
 
 std::string snapshots_dir(const MachineHost& host) {
   return host.config().data_dir + "/snapshots/";
@@ -37,11 +38,11 @@ bool worth_a_base(std::size_t children, std::uint64_t changed_bytes, std::uint64
 }
 
 std::string fork_base_path(const MachineHost& host, const std::string& first_child) {
-  return snapshots_dir(host) + std::string(kForkBasePrefix) + first_child;
+  return snapshots_dir(host) + std::string(kPrefix) + first_child;
 }
 
 bool is_fork_base(const std::string& directory) {
-  return std::string_view(directory).substr(directory.rfind('/') + 1).starts_with(kForkBasePrefix);
+  return std::string_view(directory).substr(directory.rfind('/') + 1).starts_with(kPrefix);
 }
 
 Result<> make_fork_base(const MachineHost& host, const std::string& directory,

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <x86intrin.h>
 
+#include "base/links.h"
 #include "base/sys.h"
 #include "machine/qemu/fork_base.h"
 #include "machine/qemu/host_cpu.h"
@@ -89,14 +90,14 @@ std::uint64_t measure_tsc_khz() {
                                     static_cast<double>(ns));
 }
 
-MachineHost::MachineHost(EngineConfig config, RuntimeRoot runtime, UidPool uids)
+MachineHost::MachineHost(QemuConfig config, RuntimeRoot runtime, UidPool uids)
     : config_(std::move(config)),
       runtime_(std::move(runtime)),
       uids_(std::move(uids)),
       cgroups_(config_.cgroup_root),
       tsc_khz_(config_.accelerator == Accelerator::tcg ? measure_tsc_khz() : 0) {}
 
-Result<MachineHost> MachineHost::open(EngineConfig config) {
+Result<MachineHost> MachineHost::open(QemuConfig config) {
   FB_TRY(sys::mkdirs(config.data_dir + "/machines", 0700));
   FB_TRY_ASSIGN(RuntimeRoot runtime, prepare_runtime_root(config.data_dir));
   FB_TRY_ASSIGN(UidPool uids, UidPool::open(config.data_dir, config.uids));
@@ -203,10 +204,14 @@ Result<StartedProcess> MachineHost::start(MachineRecord& record, const CommandLi
   }
   CommandLine full = line;
   if (record.network) {
-    if (config_.cards == nullptr)
+    if (config_.networks == nullptr)
       return fail(Code::unavailable,
                   "this host has no networks for microVMs: see firebreak doctor");
-    FB_TRY_ASSIGN(UniqueFd tap, config_.cards->plug(record.id));
+    UniqueFd tap;
+    FB_TRY(config_.networks->attach(record.id, [&tap](const std::string& device) -> Result<> {
+      FB_TRY_ASSIGN(tap, open_tap(device));
+      return {};
+    }));
     faults_.reach("start.plugged");
     full.tap = true;
     pass(std::move(tap), fd_number::kTap);
@@ -286,7 +291,7 @@ Result<> MachineHost::stop_process(const MachineRecord& record, Deadline deadlin
     for (const JailedProcess& member : members) (void)member.wait(deadline);
   }
   // Whatever the record says: it may be damaged, or older than what happened.
-  if (config_.cards != nullptr) note(config_.cards->unplug(record.id));
+  if (config_.networks != nullptr) note(config_.networks->detach(record.id));
   for (std::string_view name : kSockets)
     ::unlink((machine_dir(record.id) + "/" + std::string(name) + ".sock").c_str());
   return first;

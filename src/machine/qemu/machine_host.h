@@ -8,7 +8,9 @@
 
 #include "machine/cgroup.h"
 #include "machine/jail.h"
+#include "machine/network_backend.h"
 #include "machine/process.h"
+#include "machine/qemu/accelerator.h"
 #include "machine/qemu/command_line.h"
 #include "machine/qemu/faults.h"
 #include "machine/qemu/records.h"
@@ -17,7 +19,7 @@
 
 namespace firebreak::machine {
 
-struct EngineConfig {
+struct QemuConfig {
   std::string data_dir;
   std::string kernel;     // vmlinux
   std::string initramfs;  // with the agent as /init
@@ -25,7 +27,7 @@ struct EngineConfig {
   Accelerator accelerator = Accelerator::tcg;
   UidRange uids;
   std::string cgroup_root = "firebreak";
-  CardBackend* cards = nullptr;  // none: this host has no networks for machines
+  NetworkBackend* networks = nullptr;  // none: this host has no networks for machines
 };
 
 // A started process and our ends of its sockets.
@@ -38,9 +40,9 @@ struct StartedProcess {
 
 class MachineHost {
  public:
-  static Result<MachineHost> open(EngineConfig config);
+  static Result<MachineHost> open(QemuConfig config);
 
-  const EngineConfig& config() const { return config_; }
+  const QemuConfig& config() const { return config_; }
   const RuntimeRoot& runtime() const { return runtime_; }
   std::uint64_t tsc_khz() const { return tsc_khz_; }
   FaultPoints& faults() { return faults_; }
@@ -88,9 +90,9 @@ class MachineHost {
   Result<> release_uid(uid_t uid) const { return uids_.release(uid); }
 
  private:
-  MachineHost(EngineConfig config, RuntimeRoot runtime, UidPool uids);
+  MachineHost(QemuConfig config, RuntimeRoot runtime, UidPool uids);
 
-  EngineConfig config_;
+  QemuConfig config_;
   RuntimeRoot runtime_;
   UidPool uids_;
   CgroupRoot cgroups_;

@@ -1,12 +1,14 @@
 // Machines that start from a disk: with a kernel that boots, or with one that was frozen when it
 // had booted and had mounted nothing.
 #include "base/sys.h"
-#include "machine/hash.h"
 #include "machine/qemu/base_holder.h"
 #include "machine/qemu/qemu_engine.h"
 
 namespace firebreak::machine {
 namespace {
+
+// Bases are ext4, and the first disk of the device graph.
+const GuestRoot kRoot{.device = "/dev/vda", .fstype = "ext4"};
 
 MachineRecord record_of(const BootSpec& spec, const std::string& runtime) {
   MachineRecord record;
@@ -15,8 +17,8 @@ MachineRecord record_of(const BootSpec& spec, const std::string& runtime) {
   record.limits = spec.limits;
   record.runtime = runtime;
   record.network = spec.network;
-  record.disks = {{spec.base_disk, DiskFormat::raw, 0}};
-  for (const std::string& layer : spec.layers)
+  record.disks = {{spec.disk.base, DiskFormat::raw, 0}};
+  for (const std::string& layer : spec.disk.layers)
     record.disks.push_back({layer, DiskFormat::qcow2, 0});
   return record;
 }
@@ -31,10 +33,10 @@ Result<std::uint64_t> size_of(const std::string& path) {
 net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::boot(BootSpec spec, Deadline deadline) {
   FB_CO_TRY(host_.check_new(spec.id));
   Stopwatch watch;
-  auto machine = spec.prepared_kernel ? co_await start_prepared(spec, watch, deadline)
-                                      : co_await boot_kernel(spec, watch, deadline);
+  auto machine = spec.throwaway ? co_await start_prepared(spec, watch, deadline)
+                                : co_await boot_kernel(spec, watch, deadline);
   Result<> up = machine ? Result<>() : std::unexpected(machine.error());
-  if (up) up = co_await (*machine)->agent().start_tenant(spec.tenant, deadline);
+  if (up) up = co_await (*machine)->agent().start_tenant(spec.tenant, kRoot, deadline);
   watch.lap("tenant");
   if (!up) {
     if (machine) machine->reset();
@@ -54,7 +56,7 @@ net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::boot_kernel(const Bo
     StartedProcess process;
   };
   auto start = [&]() -> Result<Start> {
-    FB_TRY_ASSIGN(const std::uint64_t disk_bytes, size_of(spec.base_disk));
+    FB_TRY_ASSIGN(const std::uint64_t disk_bytes, size_of(spec.disk.base));
     FB_TRY(host_.prepare(record, disk_bytes));
     FB_TRY_ASSIGN(RamImage ram,
                   RamImage::create(static_cast<std::uint64_t>(spec.size.memory_mib) << 20));
@@ -85,10 +87,10 @@ net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::start_prepared(const
   watch.lap("find");
   MachineRecord record = record_of(spec, kernel->record().key.runtime);
   auto start = [&]() -> Result<StartedProcess> {
-    FB_TRY_ASSIGN(const std::uint64_t disk_bytes, size_of(spec.base_disk));
+    FB_TRY_ASSIGN(const std::uint64_t disk_bytes, size_of(spec.disk.base));
     // What the kernel knows of its disk is the size; all else it reads when it mounts.
     if (disk_bytes != kernel->record().disk_bytes)
-      return fail(Code::invalid, "the disk " + spec.base_disk + " has another size than the base");
+      return fail(Code::invalid, "the disk " + spec.disk.base + " has another size than the base");
     FB_TRY(host_.prepare(record, disk_bytes));
     FB_TRY_ASSIGN(UniqueFd state, sys::open(kernel->state_path(), O_RDONLY));
     return host_.start(record, host_.command_line(record.size, record.disks),
@@ -104,7 +106,7 @@ net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::start_prepared(const
 }
 
 Result<std::string> QemuEngine::kernel_suffix() const {
-  FB_TRY_ASSIGN(const std::string initramfs, sha256_file(host_.config().initramfs));
+  FB_TRY_ASSIGN(const std::string initramfs, initramfs_hash_->get());
   return "-" + initramfs.substr(0, 16);
 }
 
@@ -113,7 +115,8 @@ net::Task<Result<std::shared_ptr<QemuSnapshot>>> QemuEngine::prepared_kernel(con
   FB_CO_TRY_ASSIGN(const auto guard, co_await preparing_.lock(deadline));
   const std::string name =
       std::to_string(spec.size.memory_mib) + "-" + std::to_string(spec.size.vcpus);
-  FB_CO_TRY_ASSIGN(const std::string suffix, kernel_suffix());
+  auto find_suffix = [this]() { return kernel_suffix(); };
+  FB_CO_TRY_ASSIGN(const std::string suffix, co_await net::run_blocking(pool_, find_suffix));
   const std::string directory = host_.config().data_dir + "/kernels/" + name + suffix;
   // Its memory is held by this process alone, as long as machines of builds run on it: nobody needs
   // it after a crash.
@@ -127,8 +130,9 @@ net::Task<Result<std::shared_ptr<QemuSnapshot>>> QemuEngine::prepared_kernel(con
     // Of another QEMU, or damaged.
     FB_CO_TRY(co_await remove_snapshot(directory, deadline));
   }
-  BootSpec blank{
-      .id = "kernel-" + sys::random_hex(8), .size = spec.size, .base_disk = spec.base_disk};
+  BootSpec blank{.id = "kernel-" + sys::random_hex(8),
+                 .size = spec.size,
+                 .disk = {.base = spec.disk.base, .layers = {}}};
   Stopwatch watch;
   preparing_id_ = blank.id;  // only one at a time
   auto booted = co_await boot_kernel(blank, watch, deadline);

@@ -1,8 +1,6 @@
 #include "machine/qemu/qemu_engine.h"
 
-#include <algorithm>
-#include <iterator>
-
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/sys.h"
@@ -18,7 +16,18 @@ Deadline repair_deadline() {
 
 }  // namespace
 
-Result<std::unique_ptr<QemuEngine>> QemuEngine::create(EngineConfig config,
+const std::string& QemuEngine::name() const {
+  static const std::string kName = kQemuEngine;
+  return kName;
+}
+
+Features QemuEngine::features() const {
+  Features all{Feature::cut_layers, Feature::fork, Feature::park, Feature::suspend};
+  if (host_.config().networks != nullptr) all.insert(Feature::network);
+  return all;
+}
+
+Result<std::unique_ptr<QemuEngine>> QemuEngine::create(QemuConfig config,
                                                        net::asio::any_io_executor executor,
                                                        net::asio::thread_pool& pool) {
   FB_TRY_ASSIGN(MachineHost host, MachineHost::open(std::move(config)));
@@ -294,6 +303,22 @@ net::Task<Result<>> QemuEngine::remove_snapshot(const std::string& directory, De
   co_return co_await net::run_blocking(pool_, remove);
 }
 
+SnapshotBytes QemuEngine::snapshot_bytes(const std::string& directory) const {
+  const auto allocated = [](const std::string& path) {
+    struct stat st{};
+    return ::stat(path.c_str(), &st) == 0 ? static_cast<std::uint64_t>(st.st_blocks) * 512 : 0;
+  };
+  return {.disk = allocated(directory + "/disk.qcow2"), .memory = allocated(directory + "/ram")};
+}
+
+Result<std::vector<std::string>> QemuEngine::snapshots() const {
+  const std::string directory = snapshot_directory("");
+  if (!sys::exists(directory)) return std::vector<std::string>();
+  FB_TRY_ASSIGN(std::vector<std::string> names, sys::list_dir(directory));
+  std::erase_if(names, [](const std::string& name) { return is_fork_base(name); });
+  return names;
+}
+
 Result<> QemuEngine::keep_bases(const std::string& directory) const {
   const std::string snapshots = host_.config().data_dir + "/snapshots";
   const auto names = sys::list_dir(snapshots);
@@ -305,71 +330,6 @@ Result<> QemuEngine::keep_bases(const std::string& directory) const {
     if (first && !kept) first = fail(kept.error(), "snapshot " + name);
   }
   return first;
-}
-
-Result<Inventory> QemuEngine::inventory() const {
-  Inventory found;
-  FB_TRY_ASSIGN(found.machines, list());
-  const OwnProcesses own = own_processes();
-  FB_TRY_ASSIGN(const std::vector<std::string> groups, host_.cgroup_names());
-  for (const std::string& name : groups) {
-    FoundCgroup group{.name = name, .ours = std::nullopt};
-    const auto pids = host_.cgroup_processes(name);
-    if (pids && !pids->empty())
-      group.ours = std::ranges::any_of(*pids, [&own](pid_t pid) { return own.contains(pid); });
-    found.cgroups.push_back(std::move(group));
-  }
-  FB_TRY_ASSIGN(found.uids, host_.uid_leases());
-  found.processes = processes_of(host_.config().uids);
-  for (FoundProcess& process : found.processes) process.ours = own.contains(process.pid);
-  found.mounts = mounts_below(host_.config().data_dir);
-  const std::string snapshots = host_.config().data_dir + "/snapshots";
-  if (auto names = sys::list_dir(snapshots)) found.snapshots = *names;
-  std::erase_if(found.snapshots, [&](const std::string& name) {
-    return is_fork_base(name) && fork_base_is_used(host_, snapshots + "/" + name).value_or(false);
-  });
-  for (const std::string& name : found.snapshots) {
-    const auto disks = machine::snapshot_disks(snapshots + "/" + name);
-    if (!disks) continue;  // half of one has no record
-    for (const std::string& path : *disks)
-      if (!path.starts_with(snapshots + "/") && !sys::exists(path))
-        found.missing_disks.push_back({name, path});
-  }
-  found.holders = holders_below(host_.config().data_dir);
-  const auto names = sys::list_dir(host_.config().data_dir + "/kernels");
-  // Without the guest's files it cannot be said which ones builds would use.
-  const auto current = kernel_suffix();
-  if (!names || !current) return found;
-  std::ranges::copy_if(*names, std::back_inserter(found.old_kernels),
-                       [&](const std::string& name) { return !name.ends_with(*current); });
-  return found;
-}
-
-OwnProcesses QemuEngine::own_processes() const {
-  std::set<pid_t> recorded;
-  if (const auto ids = host_.machine_ids()) {
-    for (const std::string& id : *ids) {
-      const auto record = host_.read_record(id);
-      if (record && record->pid != 0 && is_alive(process_of(*record)))
-        recorded.insert(static_cast<pid_t>(record->pid));
-    }
-  }
-  return {host_.config().data_dir, std::move(recorded)};
-}
-
-Result<std::vector<FoundMachine>> QemuEngine::list() const {
-  FB_TRY_ASSIGN(const std::vector<std::string> ids, host_.machine_ids());
-  std::vector<FoundMachine> found;
-  for (const std::string& id : ids) {
-    FoundMachine machine{.id = id, .suspended = is_suspended(id)};
-    if (auto record = host_.read_record(id)) {
-      machine.parked = record->phase == MachinePhase::parked;
-      machine.process = record->pid != 0 && is_alive(process_of(*record));
-    }
-    if (auto files = sys::list_dir(host_.machine_dir(id))) machine.files = *std::move(files);
-    found.push_back(std::move(machine));
-  }
-  return found;
 }
 
 bool QemuEngine::is_suspended(const std::string& id) const {

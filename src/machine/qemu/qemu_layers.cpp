@@ -95,7 +95,7 @@ net::Task<Result<>> QemuMachine::switch_to_new_layer(Deadline deadline) {
   // Before QEMU writes into it: whoever comes after us must know of every layer.
   record_.disks.push_back(layer);
   record_.switching = top;
-  Result<> done = deps_.host.write_record(record_);
+  Result<> done = co_await write_record();
   if (done) done = co_await overlay(top, below, layer.path, deadline);
   // If the monitor has not answered in time, it may have switched all the same.
   auto settled = co_await settle_layer(done ? deadline : Deadline::in(kRepair));
@@ -110,7 +110,7 @@ net::Task<Result<>> QemuMachine::settle_layer(Deadline deadline) {
     ::unlink(record_.disks.back().path.c_str());
     record_.disks.pop_back();
   }
-  co_return deps_.host.write_record(record_);
+  co_return co_await write_record();
 }
 
 net::Task<Result<>> QemuMachine::cut_layer(const std::string& path, Deadline deadline) {
@@ -126,7 +126,7 @@ net::Task<Result<>> QemuMachine::cut_layer(const std::string& path, Deadline dea
   auto move = [&]() { return publish(frozen.path, path); };
   FB_CO_TRY(co_await blocking(move));
   frozen.path = path;
-  co_return deps_.host.write_record(record_);
+  co_return co_await write_record();
 }
 
 // The state of our one job; empty: there is none.
@@ -184,7 +184,7 @@ net::Task<Result<>> QemuMachine::flatten(std::size_t kept, Deadline deadline) {
   const auto first = record_.disks.begin() + static_cast<std::ptrdiff_t>(kept);
   const std::vector<DiskLayer> merged(first, record_.disks.end() - 1);
   record_.disks.erase(first, record_.disks.end() - 1);
-  FB_CO_TRY(deps_.host.write_record(record_));
+  FB_CO_TRY(co_await write_record());
   for (std::uint64_t number = top - merged.size(); number < top; ++number)
     co_await remove_node(number, deadline);
   for (const DiskLayer& layer : merged) {

@@ -65,8 +65,7 @@ QemuMachine::~QemuMachine() {
 }
 
 Isolation QemuMachine::isolation() const {
-  return deps_.host.config().accelerator == Accelerator::kvm ? Isolation::hardware
-                                                             : Isolation::emulated;
+  return isolation_of(deps_.host.config().accelerator);
 }
 
 std::string QemuMachine::log_tail() const {
@@ -98,6 +97,12 @@ net::Task<Result<>> QemuMachine::start_cpus(Deadline deadline) {
   co_return Result<>();
 }
 
+net::Task<Result<>> QemuMachine::write_record() {
+  // A copy: nobody waits for this one when the machine is given up.
+  auto write = [&host = deps_.host, record = record_]() { return host.write_record(record); };
+  co_return co_await blocking(std::move(write));
+}
+
 // ------------------------------------------------------------------------------------- wake, park
 
 net::Task<Result<>> QemuMachine::wake(const Identity& identity, Deadline deadline) {
@@ -116,7 +121,7 @@ net::Task<Result<>> QemuMachine::wake(const Identity& identity, Deadline deadlin
   deps_.host.faults().reach("woken");
   watch.lap("wake");
   record_.phase = MachinePhase::running;
-  FB_CO_TRY(deps_.host.write_record(record_));
+  FB_CO_TRY(co_await write_record());
   watch.lap("record");
   phases_ = watch.phases();
   co_return Result<>();
@@ -150,7 +155,7 @@ net::Task<Result<>> QemuMachine::park(Deadline deadline) {
   FB_CO_TRY(co_await stop_cpus(deadline));
   deps_.host.faults().reach("parked");
   record_.phase = MachinePhase::parked;
-  co_return deps_.host.write_record(record_);
+  co_return co_await write_record();
 }
 
 net::Task<Result<>> QemuMachine::unpark(const Identity& identity, Deadline deadline) {
@@ -163,16 +168,16 @@ net::Task<Result<>> QemuMachine::unpark(const Identity& identity, Deadline deadl
   co_return co_await wake(identity, deadline);
 }
 
-net::Task<Result<>> QemuMachine::unplug_network() {
+net::Task<Result<>> QemuMachine::detach_network() {
   if (!record_.network) co_return Result<>();
   FB_CO_TRY(qmp_->post("netdev_del", {{"id", kNetdev}}));
   record_.network = false;
   // A host that lost its networks has nobody to ask; what is left of them is not the engine's.
-  if (CardBackend* cards = deps_.host.config().cards) {
-    auto unplug = [this, cards]() { return cards->unplug(record_.id); };
-    FB_CO_TRY(co_await blocking(unplug));
+  if (NetworkBackend* networks = deps_.host.config().networks) {
+    auto detach = [this, networks]() { return networks->detach(record_.id); };
+    FB_CO_TRY(co_await blocking(detach));
   }
-  co_return deps_.host.write_record(record_);
+  co_return co_await write_record();
 }
 
 // ------------------------------------------------------------------------------------------- save
@@ -283,13 +288,17 @@ net::Task<Result<>> QemuMachine::suspend(Deadline deadline) {
 // ------------------------------------------------------------------------------------------- load
 
 net::Task<Result<>> QemuMachine::load_saved(int saved_fd, Deadline deadline) {
-  FB_CO_TRY_ASSIGN(const SavedMemory saved, read_saved(saved_fd));
+  UniqueFd state(::memfd_create("firebreak-state", MFD_CLOEXEC));
+  if (!state) co_return fail_errno("memfd_create");
+  auto read = [&]() -> Result<SavedMemory> {
+    FB_TRY_ASSIGN(SavedMemory found, read_saved(saved_fd));
+    FB_TRY(sys::pwrite_all(state.get(), std::as_bytes(std::span(found.state)), 0));
+    return found;
+  };
+  FB_CO_TRY_ASSIGN(const SavedMemory saved, co_await blocking(read));
   const RamImage& base = snapshot_->ram();
   if (saved.base_sha256 != snapshot_->record().ram_sha256 || saved.ram_size != base.size())
     co_return fail(Code::corrupt, "the saved memory belongs to another snapshot");
-  UniqueFd state(::memfd_create("firebreak-state", MFD_CLOEXEC));
-  if (!state) co_return fail_errno("memfd_create");
-  FB_CO_TRY(sys::pwrite_all(state.get(), std::as_bytes(std::span(saved.state)), 0));
 
   FB_CO_TRY(co_await qmp_->ready(deadline));
   const pid_t pid = process_.id().pid;
@@ -355,7 +364,11 @@ net::Task<Result<>> QemuMachine::become_snapshot(const std::string& directory, S
     FB_CO_TRY_ASSIGN(const std::uint64_t saving, submit_save_state(state.get()));
     auto answer = co_await qmp_->answer(saving, deadline);
     if (!answer) co_return fail(answer.error(), "saving the device state");
-    if (::fsync(state.get()) != 0) co_return fail_errno("fsync of the device state");
+    auto sync = [&state]() -> Result<> {
+      if (::fsync(state.get()) != 0) return fail_errno("fsync of the device state");
+      return {};
+    };
+    FB_CO_TRY(co_await blocking(sync));
   }
   watch.lap("state");
   deps_.host.faults().reach("state");

@@ -49,7 +49,7 @@ class QemuMachine final : public Machine {
   net::Task<Result<>> rehearse(Deadline deadline) override;
   net::Task<Result<>> park(Deadline deadline) override;
   net::Task<Result<>> unpark(const Identity& identity, Deadline deadline) override;
-  net::Task<Result<>> unplug_network() override;
+  net::Task<Result<>> detach_network() override;
   net::Task<Result<>> cut_layer(const std::string& path, Deadline deadline) override;
   net::Task<Result<>> snapshot(const std::string& directory, Deadline deadline) override;
   net::Task<Result<>> suspend(Deadline deadline) override;
@@ -114,6 +114,8 @@ class QemuMachine final : public Machine {
   Result<> write_child(const std::string& id, const std::string& base,
                        const std::vector<DiskLayer>& frozen_layers);
   Result<> check_clone(std::string_view doing) const;
+  // The record as it is now.
+  net::Task<Result<>> write_record();
   template <class Work>
   auto blocking(Work work) {
     return net::run_blocking(deps_.pool, std::move(work));

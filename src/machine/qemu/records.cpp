@@ -145,12 +145,15 @@ std::string to_json_text(const SnapshotRecord& record) {
                          {"device_graph", record.key.device_graph},
                          {"tsc_khz", record.key.tsc_khz},
                          {"agent_protocol", record.key.agent_protocol}};
-  return json::serialize(json::object{{"key", key},
-                                      {"size", to_json(record.size)},
-                                      {"ram_sha256", record.ram_sha256},
-                                      {"state_sha256", record.state_sha256},
-                                      {"disks", to_json(record.disks)},
-                                      {"disk_bytes", record.disk_bytes}}) +
+  return json::serialize(
+             json::object{{"engine", record.engine},
+                          {"isolation", to_string(isolation_of(record.key.accelerator))},
+                          {"key", key},
+                          {"size", to_json(record.size)},
+                          {"ram_sha256", record.ram_sha256},
+                          {"state_sha256", record.state_sha256},
+                          {"disks", to_json(record.disks)},
+                          {"disk_bytes", record.disk_bytes}}) +
          "\n";
 }
 
@@ -159,7 +162,12 @@ Result<SnapshotRecord> parse_snapshot_record(std::string_view text) {
   if (!object) return damaged("the snapshot's record", object.error());
   JsonReader reader(*object);
   SnapshotRecord record;
+  // Older ones say neither.
+  record.engine = reader.string_or("engine", kQemuEngine);
   record.key = read_key(reader);
+  const std::string isolation(to_string(isolation_of(record.key.accelerator)));
+  if (reader.string_or("isolation", isolation) != isolation)
+    reader.reject("isolation", "must be " + isolation);
   record.size = read_size(reader);
   record.ram_sha256 = reader.string("ram_sha256");
   record.state_sha256 = reader.string("state_sha256");

@@ -10,6 +10,7 @@
 
 #include "machine/engine.h"
 #include "machine/process.h"
+#include "machine/qemu/accelerator.h"
 #include "machine/qemu/command_line.h"
 
 namespace firebreak::machine {
@@ -38,8 +39,12 @@ struct DiskLayer {
   friend bool operator==(const DiskLayer&, const DiskLayer&) = default;
 };
 
+// How records name this engine.
+inline constexpr const char* kQemuEngine = "qemu";
+
 struct SnapshotRecord {
-  SnapshotKey key;
+  std::string engine = kQemuEngine;
+  SnapshotKey key;  // its accelerator says which class of isolation the snapshot's machines have
   Size size;
   std::string ram_sha256;
   std::string state_sha256;
@@ -63,7 +68,7 @@ struct MachineRecord {
   std::int64_t pid = 0;
   std::uint64_t start_time = 0;
   std::string boot_id;   // of the host when the process was started
-  bool network = false;  // something is behind its network card
+  bool network = false;  // attached to one
   bool forked = false;   // carries sockets of its parent until its first wake
   // While the disk gets a new layer: the number of QEMU's node that was the top. 0: it does not.
   std::uint64_t switching = 0;

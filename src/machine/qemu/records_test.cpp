@@ -59,6 +59,21 @@ TEST(Records, SnapshotRecordSurvivesItsText) {
   EXPECT_EQ(after->state_sha256, before.state_sha256);
   EXPECT_EQ(after->disks, before.disks);
   EXPECT_EQ(after->disk_bytes, before.disk_bytes);
+  EXPECT_EQ(after->engine, "qemu");
+  const json::object written = *parse_json_object(to_json_text(before));
+  EXPECT_EQ(written.at("engine").as_string(), "qemu");
+  EXPECT_EQ(written.at("isolation").as_string(), "emulated");
+}
+
+TEST(Records, OlderSnapshotsAreOfTheFirstEngineAndNoneLiesAboutItsIsolation) {
+  json::object record = *parse_json_object(to_json_text(snapshot_record()));
+  record["isolation"] = "hardware";
+  EXPECT_FALSE(parse_snapshot_record(json::serialize(record)));
+  record.erase("isolation");
+  record.erase("engine");
+  const auto older = parse_snapshot_record(json::serialize(record));
+  ASSERT_TRUE(older) << older.error().text();
+  EXPECT_EQ(older->engine, "qemu");
 }
 
 TEST(Records, MachineRecordSurvivesItsText) {
@@ -94,7 +109,9 @@ void expect_members_needed(const std::string& text,
   for (const auto& member : whole) {
     const std::string name(member.key());
     // False, or unknown, when absent: older records lack them.
-    if (name == "forked" || name == "switching" || name == "network" || name == "boot_id") continue;
+    if (name == "forked" || name == "switching" || name == "network" || name == "boot_id" ||
+        name == "engine" || name == "isolation")
+      continue;
     json::object without = whole;
     without.erase(name);
     auto parsed = parse(json::serialize(without));

@@ -21,6 +21,8 @@ Result<std::shared_ptr<QemuSnapshot>> QemuSnapshot::load(const MachineHost& host
   auto text = sys::read_file(directory + "/snapshot.json");
   if (!text) return fail(text.error(), "loading a snapshot");
   FB_TRY_ASSIGN(SnapshotRecord record, parse_snapshot_record(*text));
+  if (record.engine != kQemuEngine)
+    return refused(directory, "the engine " + record.engine + " made it");
   if (const std::string why = host.why_not_loadable(record.key, record.size); !why.empty())
     return refused(directory, why + "; build the image again on this host");
   FB_TRY_ASSIGN(const std::string state, sha256_file(directory + "/state"));
@@ -66,12 +68,13 @@ Result<> write_snapshot(const MachineHost& host, const std::string& directory,
   return sys::replace_file(directory + "/snapshot.json", to_json_text(record));
 }
 
-Result<std::vector<std::string>> snapshot_disks(const std::string& directory) {
+Result<DiskContent> snapshot_disk(const std::string& directory) {
   FB_TRY_ASSIGN(const std::string text, sys::read_file(directory + "/snapshot.json"));
   FB_TRY_ASSIGN(const SnapshotRecord record, parse_snapshot_record(text));
-  std::vector<std::string> paths;
-  for (const DiskLayer& disk : record.disks) paths.push_back(disk.path);
-  return paths;
+  DiskContent content{.base = record.disks.front().path, .layers = {}};
+  for (std::size_t level = 1; level < record.disks.size(); ++level)
+    content.layers.push_back(record.disks[level].path);
+  return content;
 }
 
 Result<> keep_base_of(const std::string& directory, const std::string& bases) {

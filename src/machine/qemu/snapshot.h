@@ -38,7 +38,7 @@ class QemuSnapshot final : public Snapshot {
 Result<> write_snapshot(const MachineHost& host, const std::string& directory,
                         const MachineRecord& machine, RamImage ram, std::uint64_t disk_bytes);
 
-Result<std::vector<std::string>> snapshot_disks(const std::string& directory);
+Result<DiskContent> snapshot_disk(const std::string& directory);
 
 // Writes a record that names the disk at the bottom by a path in `bases`, if it does not.
 Result<> keep_base_of(const std::string& directory, const std::string& bases);

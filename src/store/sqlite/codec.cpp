@@ -23,4 +23,9 @@ Result<StringMap> decode_map(const std::string& text) {
   return map;
 }
 
+Result<core::Isolation> decode_isolation(const std::string& text) {
+  if (text.empty()) return core::Isolation::emulated;
+  return decode(core::parse_isolation, text);
+}
+
 }  // namespace firebreak::store

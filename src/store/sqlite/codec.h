@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "core/isolation.h"
 
 namespace firebreak::store {
 
@@ -30,5 +31,8 @@ Result<Enum> decode(std::optional<Enum> (*parse)(std::string_view), const std::s
   if (auto value = parse(text)) return *value;
   return fail(Code::corrupt, "the store holds an unknown state", text.substr(0, 64));
 }
+
+// A row of a server that did not record the class promises the least, until record_isolation().
+Result<core::Isolation> decode_isolation(const std::string& text);
 
 }  // namespace firebreak::store

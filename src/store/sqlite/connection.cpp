@@ -1,6 +1,9 @@
 #include "store/sqlite/connection.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
+#include <utility>
 
 #include <sqlite3.h>
 
@@ -15,9 +18,9 @@ Code code_of(int rc, int system_errno) {
   if (rc == SQLITE_IOERR_NOMEM) return Code::exhausted;
   switch (rc & 0xff) {
     case SQLITE_CONSTRAINT:
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
       return Code::conflict;
+    case SQLITE_BUSY:
+      return Code::timeout;
     case SQLITE_FULL:
     case SQLITE_NOMEM:
       return Code::exhausted;
@@ -45,8 +48,8 @@ std::string message_of(Code code, int rc, const std::string& path) {
   if ((rc & 0xff) == SQLITE_CONSTRAINT) return "it exists already";
   if ((rc & 0xff) == SQLITE_NOMEM || rc == SQLITE_IOERR_NOMEM) return store + ": no memory left";
   switch (code) {
-    case Code::conflict:
-      return store + " is in use by another program; stop that one first";
+    case Code::timeout:
+      return store + " is busy: another transaction on it has not ended; try again";
     case Code::exhausted:
       return store + " cannot grow: its disk is full; free some space and try again";
     case Code::corrupt:
@@ -151,7 +154,7 @@ std::optional<core::Time> Statement::optional_time() {
 
 Result<std::unique_ptr<Connection>> Connection::open(const std::string& path,
                                                      const std::string& vfs) {
-  std::unique_ptr<Connection> db(new Connection(path));
+  std::unique_ptr<Connection> db(new Connection(path, vfs));
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX |
                     SQLITE_OPEN_PRIVATECACHE | SQLITE_OPEN_EXRESCODE;
   const int rc =
@@ -170,6 +173,10 @@ Connection::~Connection() {
 }
 
 Result<Statement> Connection::prepare(std::string_view sql) {
+  if (begun_ && !in_transaction()) {
+    return fail(Code::unavailable,
+                "the store undid the transaction after a failure; begin it again");
+  }
   if (auto node = idle_.extract(sql)) return Statement(*this, sql, node.mapped());
   sqlite3_stmt* handle = nullptr;
   const int rc = sqlite3_prepare_v3(handle_, sql.data(), static_cast<int>(sql.size()),
@@ -201,6 +208,8 @@ std::unexpected<Error> Connection::error(int rc) const {
 
 // SQLite would do this with the next commit that is to last.
 Result<> Connection::sync() {
+  // A connection that has read nothing yet has not opened the log.
+  FB_TRY(script("PRAGMA user_version"));
   sqlite3_file* log = nullptr;
   const int found =
       sqlite3_file_control(handle_, "main", SQLITE_FCNTL_JOURNAL_POINTER, static_cast<void*>(&log));
@@ -211,34 +220,67 @@ Result<> Connection::sync() {
   return {};
 }
 
-Result<Transaction> Transaction::begin(Connection& db, Durability durability) {
-  const bool lazy = durability == Durability::later;
+bool Connection::in_transaction() const {
+  return sqlite3_get_autocommit(handle_) == 0;
+}
+
+Result<> Connection::begin(Access access, Deadline deadline, Durability durability) {
+  if (begun_) return fail(Code::internal, "the store's connection has a transaction already");
+  if (deadline.passed()) return fail(Code::timeout, message_of(Code::timeout, 0, path_));
   // A write-ahead log is not flushed at each commit then; it is no less consistent.
-  if (lazy) FB_TRY(db.script("PRAGMA synchronous = NORMAL"));
-  Transaction transaction(db, lazy);
-  if (auto begun = db.run("BEGIN IMMEDIATE"); !begun) {
-    transaction.end();
+  if (durability == Durability::later) {
+    FB_TRY(script("PRAGMA synchronous = NORMAL"));
+    lazy_ = true;
+  }
+  const auto left = std::min<std::int64_t>(deadline.left().count(), INT32_MAX);
+  sqlite3_busy_timeout(handle_, static_cast<int>(left));
+  const auto begun = run(access == Access::read ? "BEGIN" : "BEGIN IMMEDIATE");
+  sqlite3_busy_timeout(handle_, kBusyTimeoutMs);
+  if (!begun) {
+    end();
     return std::unexpected(begun.error());
   }
-  return transaction;
+  begun_ = true;
+  return {};
 }
 
-void Transaction::end() {
-  if (lazy_) (void)db_->script("PRAGMA synchronous = FULL");
+Result<> Connection::commit() {
+  FB_TRY(run("COMMIT"));
+  end();
+  return {};
+}
+
+void Connection::rollback() noexcept {
+  begun_ = false;
+  // After some failures (disk full) SQLite has rolled back by itself.
+  if (in_transaction()) (void)run("ROLLBACK");
+  end();
+}
+
+void Connection::end() {
+  begun_ = false;
+  if (std::exchange(lazy_, false)) (void)script("PRAGMA synchronous = FULL");
+}
+
+Result<Atomic> Atomic::begin(Connection& db, Access access) {
+  const bool inner = db.in_transaction();
+  FB_TRY(db.run(inner ? "SAVEPOINT call" : access == Access::read ? "BEGIN" : "BEGIN IMMEDIATE"));
+  return Atomic(db, inner);
+}
+
+Atomic::~Atomic() {
+  if (db_ == nullptr || !db_->in_transaction()) return;
+  if (!inner_) {
+    (void)db_->run("ROLLBACK");
+    return;
+  }
+  (void)db_->run("ROLLBACK TO call");
+  (void)db_->run("RELEASE call");
+}
+
+Result<> Atomic::commit() {
+  FB_TRY(db_->run(inner_ ? "RELEASE call" : "COMMIT"));
   db_ = nullptr;
-}
-
-Transaction::~Transaction() {
-  // After some failures (disk full) SQLite has rolled back by itself; then this one says so, and
-  // that is all it can say.
-  if (db_ == nullptr) return;
-  (void)db_->run("ROLLBACK");
-  end();
-}
-
-Result<> Transaction::commit() {
-  FB_TRY(db_->run("COMMIT"));
-  end();
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Thin ownership over SQLite's C interface: one connection, cached statements, transactions that
-// roll back when left. Every value is bound. Owned by the store; one caller at a time.
+// Thin ownership over SQLite's C interface: one connection, cached statements, one transaction, and
+// calls that are atomic within it. Every value is bound. Owned by the store; one caller at a time.
 #pragma once
 
 #include <cstdint>
@@ -120,41 +120,52 @@ class Connection {
   }
   // Several statements without values: schema and settings.
   Result<> script(const std::string& sql);
-  // The write-ahead log is on the disk, whatever was committed.
+  // The transaction that Store::begin promises. Each call after a failure that made SQLite undo it
+  // by itself fails: nothing is written outside of it by mistake.
+  Result<> begin(Access access, Deadline deadline, Durability durability);
+  Result<> commit();
+  void rollback() noexcept;
+  bool in_transaction() const;
+  // The write-ahead log is on the disk, whoever committed to it.
   Result<> sync();
 
   std::int64_t last_rowid() const;
   const std::string& path() const { return path_; }
+  const std::string& vfs() const { return vfs_; }
 
  private:
   friend class Statement;
-  explicit Connection(std::string path) : path_(std::move(path)) {}
+  Connection(std::string path, std::string vfs) : path_(std::move(path)), vfs_(std::move(vfs)) {}
   Result<Statement> prepare(std::string_view sql);
   std::uint64_t changes() const;
   std::unexpected<Error> error(int rc) const;
 
+  void end();
+
   std::string path_;
+  std::string vfs_;
+  bool begun_ = false;  // by the caller
+  bool lazy_ = false;   // its commit is not to wait for the disk
   sqlite3* handle_ = nullptr;
   std::map<std::string_view, sqlite3_stmt*> idle_;  // not in use now
 };
 
-// Rolls back unless committed.
-class Transaction {
+// Several statements of one call: all of them or none. Alone it is a transaction, inside of one
+// that the caller began a part of it. Undone unless committed.
+class Atomic {
  public:
-  static Result<Transaction> begin(Connection& db, Durability durability = Durability::now);
-  Transaction(Transaction&& other) noexcept
-      : db_(std::exchange(other.db_, nullptr)), lazy_(other.lazy_) {}
-  Transaction(const Transaction&) = delete;
-  Transaction& operator=(const Transaction&) = delete;
-  Transaction& operator=(Transaction&&) = delete;
-  ~Transaction();
+  static Result<Atomic> begin(Connection& db, Access access = Access::write);
+  Atomic(Atomic&& other) noexcept : db_(std::exchange(other.db_, nullptr)), inner_(other.inner_) {}
+  Atomic(const Atomic&) = delete;
+  Atomic& operator=(const Atomic&) = delete;
+  Atomic& operator=(Atomic&&) = delete;
+  ~Atomic();
   Result<> commit();
 
  private:
-  Transaction(Connection& db, bool lazy) : db_(&db), lazy_(lazy) {}
-  void end();
+  Atomic(Connection& db, bool inner) : db_(&db), inner_(inner) {}
   Connection* db_;
-  bool lazy_;
+  bool inner_;
 };
 
 }  // namespace firebreak::store

@@ -225,12 +225,32 @@ CREATE UNIQUE INDEX microvms_live_names ON microvms (tenant, name)
 CREATE INDEX microvms_of_all_by_age ON microvms (started, id);
 )sql";
 
+// Whether a snapshot is still needed is asked at each build and each removal.
+constexpr std::string_view kSnapshots = R"sql(
+CREATE INDEX image_versions_by_snapshot ON image_versions (snapshot) WHERE snapshot <> '';
+)sql";
+
+// Which engine runs it, and how strongly that keeps it from the host. Servers before knew one
+// engine; which class of isolation their host gave is known to the server only, which fills it in
+// (SqliteStore::record_isolation).
+constexpr std::string_view kEngines = R"sql(
+ALTER TABLE image_versions ADD COLUMN engine TEXT NOT NULL DEFAULT 'qemu';
+ALTER TABLE image_versions ADD COLUMN isolation TEXT NOT NULL DEFAULT '';
+ALTER TABLE microvms ADD COLUMN engine TEXT NOT NULL DEFAULT 'qemu';
+ALTER TABLE microvms ADD COLUMN isolation TEXT NOT NULL DEFAULT '';
+ALTER TABLE events ADD COLUMN engine TEXT NOT NULL DEFAULT 'qemu';
+ALTER TABLE events ADD COLUMN isolation TEXT NOT NULL DEFAULT '';
+CREATE INDEX events_without_isolation ON events (engine) WHERE isolation = '';
+)sql";
+
 constexpr std::array kMigrations{Migration{"first", kFirst},
                                  Migration{"egress", kEgress},
                                  Migration{"access tokens", kAccessTokens},
                                  Migration{"roles", kRoles},
                                  Migration{"usage days", kUsageDays},
-                                 Migration{"microVM names", kMicrovmNames}};
+                                 Migration{"microVM names", kMicrovmNames},
+                                 Migration{"snapshots", kSnapshots},
+                                 Migration{"engines", kEngines}};
 
 constexpr std::string_view kJournal = R"sql(
 CREATE TABLE schema_migrations (
@@ -273,7 +293,7 @@ Result<> check_applied(Connection& db, std::span<const Migration> known, std::in
 }
 
 Result<> apply(Connection& db, const Migration& migration, std::int64_t number) {
-  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(db));
+  FB_TRY_ASSIGN(Atomic all, Atomic::begin(db));
   if (number == 1) FB_TRY(db.script(std::string(kJournal)));
   FB_TRY(db.script(std::string(migration.sql)));
   FB_TRY(db.run("INSERT INTO schema_migrations (number, name, checksum) VALUES (?, ?, ?)", number,
@@ -281,7 +301,7 @@ Result<> apply(Connection& db, const Migration& migration, std::int64_t number) 
   // A pragma takes no bound value; both are numbers of ours.
   FB_TRY(db.script("PRAGMA application_id = " + std::to_string(kApplicationId) +
                    "; PRAGMA user_version = " + std::to_string(number)));
-  return transaction.commit();
+  return all.commit();
 }
 
 }  // namespace

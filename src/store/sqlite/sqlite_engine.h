@@ -1,5 +1,5 @@
-// The engine's class, for its own files only: each group of methods has a file. One caller at a
-// time.
+// The engine's class, for its own files only: each group of methods has a file. One connection, and
+// one caller at a time; connect() may be called on any thread.
 #pragma once
 
 #include <memory>
@@ -15,122 +15,138 @@ namespace firebreak::store {
 
 class SqliteStore final : public Store {
  public:
-  SqliteStore(UniqueFd lock, std::unique_ptr<Connection> db)
+  // `lock` is shared by all connections of a server.
+  SqliteStore(std::shared_ptr<const UniqueFd> lock, std::unique_ptr<Connection> db)
       : lock_(std::move(lock)), db_(std::move(db)) {}
+
+  // sqlite_store.cpp
+  Result<std::unique_ptr<Store>> connect() const override;
+  Result<> sync() override { return db_->sync(); }
 
   // sqlite_tenants.cpp
   Result<> create_tenant(const core::Tenant& tenant) override;
-  Result<std::optional<core::Tenant>> find_tenant(const core::TenantId& id) override;
-  Result<std::vector<core::Tenant>> list_tenants() override;
+  Result<std::optional<core::Tenant>> find_tenant(const core::TenantId& id) const override;
+  Result<std::vector<core::Tenant>> list_tenants() const override;
   Result<> set_limits(const core::TenantId& id, const core::TenantLimits& limits) override;
   Result<> set_egress(const core::TenantId& id, const core::EgressSettings& egress) override;
   Result<> put_egress_policy(const core::TenantId& tenant,
                              const core::EgressPolicy& policy) override;
-  Result<std::optional<core::EgressPolicy>> find_egress_policy(const core::TenantId& tenant,
-                                                               const std::string& name) override;
+  Result<std::optional<core::EgressPolicy>> find_egress_policy(
+      const core::TenantId& tenant, const std::string& name) const override;
   Result<std::vector<core::EgressPolicy>> list_egress_policies(
-      const core::TenantId& tenant) override;
+      const core::TenantId& tenant) const override;
   Result<> remove_egress_policy(const core::TenantId& tenant, const std::string& name) override;
   Result<> remove_tenant(const core::TenantId& id) override;
   Result<> create_key(const core::Key& key) override;
-  Result<std::optional<core::Key>> find_key(const core::KeyId& id) override;
-  Result<std::optional<core::Key>> find_key_by_hash(const std::string& api_key_hash) override;
-  Result<std::vector<core::Key>> list_keys(const core::TenantId& tenant) override;
+  Result<std::optional<core::Key>> find_key(const core::KeyId& id) const override;
+  Result<std::optional<core::Key>> find_key_by_hash(const std::string& api_key_hash) const override;
+  Result<std::vector<core::Key>> list_keys(const core::TenantId& tenant) const override;
   Result<> revoke_key(const core::TenantId& tenant, const core::KeyId& id, core::Time at) override;
 
   // sqlite_roles.cpp
   Result<core::Role> put_role(const core::TenantId& tenant, const core::Role& role) override;
-  Result<std::vector<core::Role>> list_roles(const core::TenantId& tenant) override;
+  Result<std::vector<core::Role>> list_roles(const core::TenantId& tenant) const override;
   Result<> remove_role(const core::TenantId& tenant, const std::string& name) override;
 
   // sqlite_images.cpp
   Result<> create_image(const core::Image& image) override;
   Result<std::optional<core::Image>> find_image(const core::TenantId& tenant,
-                                                const core::ImageId& id) override;
+                                                const core::ImageId& id) const override;
   Result<std::optional<core::Image>> find_image_by_name(const core::TenantId& tenant,
-                                                        const std::string& name) override;
+                                                        const std::string& name) const override;
   Result<Page<core::Image>> list_images(const core::TenantId& tenant,
                                         const std::string& name_contains,
-                                        const PageRequest& page) override;
+                                        const PageRequest& page) const override;
   Result<> update_image(const core::Image& image) override;
   Result<> remove_image(const core::ImageId& id) override;
 
   // sqlite_versions.cpp
   Result<> create_version(const core::ImageVersion& version) override;
   Result<std::optional<core::ImageVersion>> find_version(const core::ImageId& image,
-                                                         std::uint32_t number) override;
-  Result<std::vector<core::ImageVersion>> list_versions(const core::ImageId& image) override;
-  Result<std::optional<core::ImageVersion>> latest_runnable(const core::ImageId& image) override;
+                                                         std::uint32_t number) const override;
+  Result<std::vector<core::ImageVersion>> list_versions(const core::ImageId& image) const override;
+  Result<std::optional<core::ImageVersion>> latest_runnable(
+      const core::ImageId& image) const override;
   Result<> update_version(const core::ImageVersion& version) override;
   Result<> remove_version(const core::ImageId& image, std::uint32_t number) override;
-  Result<std::vector<core::ImageVersion>> all_versions() override;
+  Result<std::vector<core::ImageVersion>> versions_with_snapshot(
+      const std::string& snapshot) const override;
+  Result<std::vector<core::ImageVersion>> all_versions() const override;
+  Result<> record_isolation(const std::string& engine, core::Isolation isolation) override;
   Result<> create_build(const core::Build& build) override;
   Result<> update_build(const core::Build& build) override;
   Result<std::optional<core::Build>> find_build(const core::ImageId& image, std::uint32_t version,
-                                                const core::BuildId& id) override;
+                                                const core::BuildId& id) const override;
   Result<std::vector<core::Build>> list_builds(const core::ImageId& image,
-                                               std::uint32_t version) override;
+                                               std::uint32_t version) const override;
 
   // sqlite_microvms.cpp
-  Result<Created> create_microvm(const core::Microvm& microvm, const core::TenantLimits& limits,
-                                 Durability durability) override;
-  Result<> sync() override;
+  Result<Created> create_microvm(const core::Microvm& microvm,
+                                 const core::TenantLimits& limits) override;
   Result<std::optional<core::Microvm>> find_microvm(const core::TenantId& tenant,
-                                                    const core::MicrovmId& id) override;
-  Result<std::optional<core::MicrovmId>> find_microvm_by_name(const core::TenantId& tenant,
-                                                              const std::string& name) override;
-  Result<std::vector<core::MicrovmId>> microvm_ids_beginning(const core::TenantId& tenant,
-                                                             const std::string& prefix) override;
-  Result<std::optional<core::Microvm>> find_any_microvm(const core::MicrovmId& id) override;
-  Result<std::optional<core::Microvm>> find_by_endpoint(const core::EndpointId& id) override;
+                                                    const core::MicrovmId& id) const override;
+  Result<std::optional<core::MicrovmId>> find_microvm_by_name(
+      const core::TenantId& tenant, const std::string& name) const override;
+  Result<std::vector<core::MicrovmId>> microvm_ids_beginning(
+      const core::TenantId& tenant, const std::string& prefix) const override;
+  Result<std::optional<core::Microvm>> find_any_microvm(const core::MicrovmId& id) const override;
+  Result<std::optional<core::Microvm>> find_by_endpoint(const core::EndpointId& id) const override;
   Result<Page<core::Microvm>> list_microvms(const core::TenantId& tenant,
                                             const MicrovmFilter& filter,
-                                            const PageRequest& page) override;
+                                            const PageRequest& page) const override;
   Result<Page<core::Microvm>> list_all_microvms(const MicrovmFilter& filter,
-                                                const PageRequest& page) override;
-  Result<std::vector<core::Microvm>> live_microvms() override;
-  Result<std::vector<core::MicrovmId>> microvm_ids() override;
+                                                const PageRequest& page) const override;
+  Result<std::vector<core::Microvm>> live_microvms() const override;
+  Result<std::vector<core::MicrovmId>> microvm_ids() const override;
   Result<core::Microvm> change(const MicrovmChange& change) override;
-  Result<core::TenantUse> tenant_use(const core::TenantId& tenant) override;
+  Result<core::TenantUse> tenant_use(const core::TenantId& tenant) const override;
   Result<std::uint64_t> forget_terminated(core::Time before) override;
 
   // sqlite_tokens.cpp
   Result<> create_token(const core::AccessToken& token) override;
   Result<std::vector<core::AccessToken>> list_tokens(const core::TenantId& tenant,
-                                                     const core::MicrovmId& microvm) override;
+                                                     const core::MicrovmId& microvm) const override;
   Result<> revoke_token(const core::TenantId& tenant, const core::MicrovmId& microvm,
                         const core::TokenId& id, core::Time at) override;
-  Result<std::vector<core::AccessToken>> revoked_tokens(core::Time now) override;
+  Result<std::vector<core::AccessToken>> revoked_tokens(core::Time now) const override;
 
   // sqlite_history.cpp
   Result<std::vector<core::Event>> events(const core::TenantId& tenant,
                                           std::optional<core::MicrovmId> microvm,
-                                          std::uint64_t after, std::uint32_t limit) override;
-  Result<std::uint64_t> last_event() override;
+                                          std::uint64_t after, std::uint32_t limit) const override;
+  Result<std::uint64_t> last_event() const override;
   Result<> note(const core::MicrovmId& id, const std::string& what, core::Time at) override;
   Result<std::uint64_t> forget_events(core::Time before) override;
-  Result<std::optional<core::Meter>> meter(const core::MicrovmId& id) override;
+  Result<std::optional<core::Meter>> meter(const core::MicrovmId& id) const override;
   Result<> save_meters(const std::vector<UsageRow>& rows) override;
   Result<std::vector<UsageRow>> usage(const core::TenantId& tenant, core::Time since,
-                                      std::uint32_t limit) override;
+                                      std::uint32_t limit) const override;
   Result<std::uint64_t> roll_up_usage(core::Time before, std::uint32_t most) override;
-  Result<std::vector<UsageDay>> usage_days(const core::TenantId& tenant, core::Time since) override;
-  Result<core::Usage> usage_total(const core::TenantId& tenant, core::Time since) override;
+  Result<std::vector<UsageDay>> usage_days(const core::TenantId& tenant,
+                                           core::Time since) const override;
+  Result<core::Usage> usage_total(const core::TenantId& tenant, core::Time since) const override;
 
  private:
+  Result<> start(Access access, Deadline deadline, Durability durability) override {
+    return db_->begin(access, deadline, durability);
+  }
+  Result<> commit() override { return db_->commit(); }
+  void rollback() noexcept override { db_->rollback(); }
+
   // The microVM a client token has made, when it is remembered and was asked for in the same way.
   Result<std::optional<core::Microvm>> made_before(const core::Microvm& asked);
   // conflict when another one that lives has the name.
-  Result<> check_name(const core::Microvm& microvm);
+  Result<> check_name(const core::Microvm& microvm) const;
   // Unset: of every tenant.
   Result<Page<core::Microvm>> list_some(const std::optional<core::TenantId>& tenant,
-                                        const MicrovmFilter& filter, const PageRequest& page);
+                                        const MicrovmFilter& filter, const PageRequest& page) const;
   Result<> save_meter(const UsageRow& row);
   Result<> add_to_day(const core::TenantId& tenant, const UsageDay& more);
   Result<> append_event(const core::Microvm& microvm, core::MicrovmState from, core::Time at,
                         const std::string& reason);
 
-  UniqueFd lock_;  // destroyed last: the file is free when nobody uses it any more
+  // Destroyed last: the file is free when nobody uses it any more.
+  std::shared_ptr<const UniqueFd> lock_;
   std::unique_ptr<Connection> db_;
 };
 

@@ -18,6 +18,8 @@ Result<core::Event> read_event(Statement& row) {
   FB_TRY_ASSIGN(event.from, decode(core::parse_microvm_state, row.text()));
   FB_TRY_ASSIGN(event.to, decode(core::parse_microvm_state, row.text()));
   event.reason = row.text();
+  event.engine = row.text();
+  FB_TRY_ASSIGN(event.isolation, decode_isolation(row.text()));
   return event;
 }
 
@@ -58,50 +60,54 @@ Result<UsageDay> read_day(Statement& row) {
 
 Result<> SqliteStore::append_event(const core::Microvm& microvm, core::MicrovmState from,
                                    core::Time at, const std::string& reason) {
-  FB_TRY(
-      db_->run("INSERT INTO events (at, tenant, microvm, from_state, to_state, reason) "
-               "VALUES (?, ?, ?, ?, ?, ?)",
-               at, microvm.tenant, microvm.id, core::to_string(from),
-               core::to_string(microvm.state), reason));
+  FB_TRY(db_->run(
+      "INSERT INTO events (at, tenant, microvm, from_state, to_state, reason, engine, "
+      "isolation) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+      at, microvm.tenant, microvm.id, core::to_string(from), core::to_string(microvm.state), reason,
+      microvm.engine, core::to_string(microvm.isolation)));
   return {};
 }
 
 Result<> SqliteStore::note(const core::MicrovmId& id, const std::string& what, core::Time at) {
   constexpr core::Seconds kSame{60};
-  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_, Durability::now));
+  FB_TRY_ASSIGN(Atomic all, Atomic::begin(*db_));
   FB_TRY_ASSIGN(auto microvm, find_any_microvm(id));
   if (!microvm) return fail(Code::not_found, "microVM " + id.str() + " does not exist");
   FB_TRY_ASSIGN(const auto newest,
                 read_one(db_->query("SELECT sequence, at, tenant, microvm, from_state, to_state, "
-                                    "reason FROM events WHERE microvm = ? "
+                                    "reason, engine, isolation FROM events WHERE microvm = ? "
                                     "ORDER BY sequence DESC LIMIT 1",
                                     id),
                          read_event));
   if (newest && newest->reason == what && newest->from == newest->to && at - newest->at < kSame)
     return {};
   FB_TRY(append_event(*microvm, microvm->state, at, what));
-  return transaction.commit();
+  return all.commit();
 }
 
 Result<std::vector<core::Event>> SqliteStore::events(const core::TenantId& tenant,
                                                      std::optional<core::MicrovmId> microvm,
-                                                     std::uint64_t after, std::uint32_t limit) {
+                                                     std::uint64_t after,
+                                                     std::uint32_t limit) const {
   const auto first = static_cast<std::int64_t>(std::min<std::uint64_t>(after, INT64_MAX));
   if (microvm) {
-    return read_all(db_->query("SELECT sequence, at, tenant, microvm, from_state, to_state, reason "
-                               "FROM events WHERE microvm = ? AND tenant = ? AND sequence > ? "
-                               "ORDER BY sequence LIMIT ?",
-                               *microvm, tenant, first, limit),
-                    read_event);
+    return read_all(
+        db_->query("SELECT sequence, at, tenant, microvm, from_state, to_state, reason, "
+                   "engine, isolation "
+                   "FROM events WHERE microvm = ? AND tenant = ? AND sequence > ? "
+                   "ORDER BY sequence LIMIT ?",
+                   *microvm, tenant, first, limit),
+        read_event);
   }
-  return read_all(db_->query("SELECT sequence, at, tenant, microvm, from_state, to_state, reason "
+  return read_all(db_->query("SELECT sequence, at, tenant, microvm, from_state, to_state, reason, "
+                             "engine, isolation "
                              "FROM events WHERE tenant = ? AND sequence > ? "
                              "ORDER BY sequence LIMIT ?",
                              tenant, first, limit),
                   read_event);
 }
 
-Result<std::uint64_t> SqliteStore::last_event() {
+Result<std::uint64_t> SqliteStore::last_event() const {
   // Not max(sequence): numbers are not given again when the last events are forgotten.
   FB_TRY_ASSIGN(std::int64_t last,
                 db_->number("SELECT seq FROM sqlite_sequence WHERE name = 'events'"));
@@ -112,7 +118,7 @@ Result<std::uint64_t> SqliteStore::forget_events(core::Time before) {
   return db_->run("DELETE FROM events WHERE at < ?", before);
 }
 
-Result<std::optional<core::Meter>> SqliteStore::meter(const core::MicrovmId& id) {
+Result<std::optional<core::Meter>> SqliteStore::meter(const core::MicrovmId& id) const {
   FB_TRY_ASSIGN(auto row,
                 read_one(db_->query("SELECT * FROM usage WHERE microvm = ?", id), read_usage));
   if (!row) return std::nullopt;
@@ -134,13 +140,13 @@ Result<> SqliteStore::save_meter(const UsageRow& row) {
 }
 
 Result<> SqliteStore::save_meters(const std::vector<UsageRow>& rows) {
-  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_));
+  FB_TRY_ASSIGN(Atomic all, Atomic::begin(*db_));
   for (const UsageRow& row : rows) FB_TRY(save_meter(row));
-  return transaction.commit();
+  return all.commit();
 }
 
 Result<std::vector<UsageRow>> SqliteStore::usage(const core::TenantId& tenant, core::Time since,
-                                                 std::uint32_t limit) {
+                                                 std::uint32_t limit) const {
   return read_all(db_->query("SELECT * FROM usage WHERE tenant = ? AND metered_until >= ? "
                              "ORDER BY metered_until DESC, microvm LIMIT ?",
                              tenant, since, limit),
@@ -168,7 +174,7 @@ Result<> SqliteStore::add_to_day(const core::TenantId& tenant, const UsageDay& m
 }
 
 Result<std::uint64_t> SqliteStore::roll_up_usage(core::Time before, std::uint32_t most) {
-  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_));
+  FB_TRY_ASSIGN(Atomic all, Atomic::begin(*db_));
   // Tenant by tenant, because the index is by tenant.
   FB_TRY_ASSIGN(
       const auto rows,
@@ -187,12 +193,12 @@ Result<std::uint64_t> SqliteStore::roll_up_usage(core::Time before, std::uint32_
     sum.total += row.meter.total;
   }
   for (const auto& [key, day] : days) FB_TRY(add_to_day(key.first, day));
-  FB_TRY(transaction.commit());
+  FB_TRY(all.commit());
   return rows.size();
 }
 
 Result<std::vector<UsageDay>> SqliteStore::usage_days(const core::TenantId& tenant,
-                                                      core::Time since) {
+                                                      core::Time since) const {
   const core::Time first = std::chrono::floor<std::chrono::days>(since);
   return read_all(db_->query("SELECT day, microvms, running_ms, cpu_usec, cpu_over_usec, "
                              "memory_mib_ms, suspended_mib_ms, snapshot_read_bytes, "
@@ -202,7 +208,9 @@ Result<std::vector<UsageDay>> SqliteStore::usage_days(const core::TenantId& tena
                   read_day);
 }
 
-Result<core::Usage> SqliteStore::usage_total(const core::TenantId& tenant, core::Time since) {
+Result<core::Usage> SqliteStore::usage_total(const core::TenantId& tenant, core::Time since) const {
+  // Of one moment: what is rolled up in between would count twice or not at all.
+  FB_TRY_ASSIGN(const Atomic moment, Atomic::begin(*db_, Access::read));
   FB_TRY_ASSIGN(
       const auto row,
       read_one(db_->query("SELECT '', tenant, 0, 0, coalesce(sum(running_ms), 0), "

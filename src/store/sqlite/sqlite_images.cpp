@@ -30,7 +30,7 @@ Result<> SqliteStore::create_image(const core::Image& image) {
 }
 
 Result<std::optional<core::Image>> SqliteStore::find_image(const core::TenantId& tenant,
-                                                           const core::ImageId& id) {
+                                                           const core::ImageId& id) const {
   return read_one(db_->query("SELECT id, tenant, name, state, tags, created, updated FROM images "
                              "WHERE id = ? AND tenant IN (?, ?)",
                              id, tenant, core::kSystemTenant),
@@ -38,7 +38,7 @@ Result<std::optional<core::Image>> SqliteStore::find_image(const core::TenantId&
 }
 
 Result<std::optional<core::Image>> SqliteStore::find_image_by_name(const core::TenantId& tenant,
-                                                                   const std::string& name) {
+                                                                   const std::string& name) const {
   return read_one(db_->query("SELECT id, tenant, name, state, tags, created, updated FROM images "
                              "WHERE name = ?1 AND tenant IN (?2, ?3) ORDER BY tenant = ?2 DESC",
                              name, tenant, core::kSystemTenant),
@@ -47,7 +47,7 @@ Result<std::optional<core::Image>> SqliteStore::find_image_by_name(const core::T
 
 Result<Page<core::Image>> SqliteStore::list_images(const core::TenantId& tenant,
                                                    const std::string& name_contains,
-                                                   const PageRequest& page) {
+                                                   const PageRequest& page) const {
   FB_TRY(check_page_size(page.size));
   const std::vector<std::string> scope{"images", tenant.str(), name_contains};
   FB_TRY_ASSIGN(Position from, read_page_token(scope, page.token));

@@ -58,6 +58,8 @@ Result<core::Microvm> read_microvm(Statement& row) {
   microvm.role = row.text();
   microvm.name = row.text();
   FB_TRY_ASSIGN(microvm.env, decode_map(row.text()));
+  microvm.engine = row.text();
+  FB_TRY_ASSIGN(microvm.isolation, decode_isolation(row.text()));
   return microvm;
 }
 
@@ -89,14 +91,14 @@ Result<> insert_microvm(Connection& db, const core::Microvm& vm) {
              "memory_mib, state, intent, state_reason, idle_max, idle_suspended, idle_resume, "
              "idle_rule, max_duration, payload, generation, parent, client_token, request_hash, "
              "tags, config, started, state_since, suspended_at, terminated, revision, egress, "
-             "role, name, env) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-             "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+             "role, name, env, engine, isolation) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+             "?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
              vm.id, vm.tenant, vm.endpoint, vm.image, vm.image_name, vm.image_version,
              vm.memory_mib, core::to_string(vm.state), core::to_string(vm.intent), vm.state_reason,
              idle.max, idle.suspended, idle.resume, idle.rule, vm.max_duration, vm.payload,
              vm.generation, vm.parent, vm.client_token, vm.request_hash, tags, vm.config,
              vm.started, vm.state_since, vm.suspended_at, vm.terminated, vm.revision, vm.egress,
-             vm.role, vm.name, env),
+             vm.role, vm.name, env, vm.engine, core::to_string(vm.isolation)),
       "microVM " + vm.id.str());
 }
 
@@ -163,15 +165,14 @@ Result<std::optional<core::Microvm>> SqliteStore::made_before(const core::Microv
 }
 
 Result<Store::Created> SqliteStore::create_microvm(const core::Microvm& microvm,
-                                                   const core::TenantLimits& limits,
-                                                   Durability durability) {
+                                                   const core::TenantLimits& limits) {
   if (microvm.state != core::MicrovmState::pending) {
     return fail(Code::invalid, "a microVM begins as PENDING");
   }
-  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_, durability));
+  FB_TRY_ASSIGN(Atomic all, Atomic::begin(*db_));
   FB_TRY_ASSIGN(auto before, made_before(microvm));
   if (before) {
-    FB_TRY(transaction.commit());
+    FB_TRY(all.commit());
     return Created{.microvm = *std::move(before), .created = false};
   }
   FB_TRY_ASSIGN(core::TenantUse use, tenant_use(microvm.tenant));
@@ -189,17 +190,17 @@ Result<Store::Created> SqliteStore::create_microvm(const core::Microvm& microvm,
                  microvm.tenant, microvm.client_token, microvm.id, microvm.started));
   }
   FB_TRY(append_event(out.microvm, microvm.state, microvm.started, microvm.state_reason));
-  FB_TRY(transaction.commit());
+  FB_TRY(all.commit());
   return out;
 }
 
 Result<std::optional<core::Microvm>> SqliteStore::find_microvm(const core::TenantId& tenant,
-                                                               const core::MicrovmId& id) {
+                                                               const core::MicrovmId& id) const {
   return read_one(db_->query("SELECT * FROM microvms WHERE id = ? AND tenant = ?", id, tenant),
                   read_microvm);
 }
 
-Result<> SqliteStore::check_name(const core::Microvm& microvm) {
+Result<> SqliteStore::check_name(const core::Microvm& microvm) const {
   if (microvm.name.empty()) return {};
   FB_TRY_ASSIGN(const auto other,
                 read_one(db_->query("SELECT id FROM microvms WHERE tenant = ? AND name = ? "
@@ -212,7 +213,7 @@ Result<> SqliteStore::check_name(const core::Microvm& microvm) {
 }
 
 Result<std::optional<core::MicrovmId>> SqliteStore::find_microvm_by_name(
-    const core::TenantId& tenant, const std::string& name) {
+    const core::TenantId& tenant, const std::string& name) const {
   return read_one(db_->query("SELECT id FROM microvms WHERE tenant = ? AND name = ? AND name <> '' "
                              "ORDER BY state = 'TERMINATED', started DESC, id LIMIT 1",
                              tenant, name),
@@ -220,7 +221,7 @@ Result<std::optional<core::MicrovmId>> SqliteStore::find_microvm_by_name(
 }
 
 Result<std::vector<core::MicrovmId>> SqliteStore::microvm_ids_beginning(
-    const core::TenantId& tenant, const std::string& prefix) {
+    const core::TenantId& tenant, const std::string& prefix) const {
   // All that begin so are between it and it with the greatest character after it.
   return read_all(db_->query("SELECT id FROM microvms WHERE id >= ?1 AND id < ?1 || '~' "
                              "AND tenant = ?2 ORDER BY id",
@@ -228,28 +229,30 @@ Result<std::vector<core::MicrovmId>> SqliteStore::microvm_ids_beginning(
                   read_id);
 }
 
-Result<std::optional<core::Microvm>> SqliteStore::find_any_microvm(const core::MicrovmId& id) {
+Result<std::optional<core::Microvm>> SqliteStore::find_any_microvm(
+    const core::MicrovmId& id) const {
   return read_one(db_->query("SELECT * FROM microvms WHERE id = ?", id), read_microvm);
 }
 
-Result<std::optional<core::Microvm>> SqliteStore::find_by_endpoint(const core::EndpointId& id) {
+Result<std::optional<core::Microvm>> SqliteStore::find_by_endpoint(
+    const core::EndpointId& id) const {
   return read_one(db_->query("SELECT * FROM microvms WHERE endpoint = ?", id), read_microvm);
 }
 
 Result<Page<core::Microvm>> SqliteStore::list_microvms(const core::TenantId& tenant,
                                                        const MicrovmFilter& filter,
-                                                       const PageRequest& page) {
+                                                       const PageRequest& page) const {
   return list_some(tenant, filter, page);
 }
 
 Result<Page<core::Microvm>> SqliteStore::list_all_microvms(const MicrovmFilter& filter,
-                                                           const PageRequest& page) {
+                                                           const PageRequest& page) const {
   return list_some(std::nullopt, filter, page);
 }
 
 Result<Page<core::Microvm>> SqliteStore::list_some(const std::optional<core::TenantId>& tenant,
                                                    const MicrovmFilter& filter,
-                                                   const PageRequest& page) {
+                                                   const PageRequest& page) const {
   FB_TRY(check_page_size(page.size));
   const std::vector<std::string> scope = scope_of(tenant, filter);
   FB_TRY_ASSIGN(Position from, read_page_token(scope, page.token));
@@ -272,18 +275,14 @@ Result<Page<core::Microvm>> SqliteStore::list_some(const std::optional<core::Ten
   return out;
 }
 
-Result<std::vector<core::Microvm>> SqliteStore::live_microvms() {
+Result<std::vector<core::Microvm>> SqliteStore::live_microvms() const {
   return read_all(
       db_->query("SELECT * FROM microvms WHERE state <> 'TERMINATED' ORDER BY started, id"),
       read_microvm);
 }
 
-Result<> SqliteStore::sync() {
-  return db_->sync();
-}
-
 Result<core::Microvm> SqliteStore::change(const MicrovmChange& change) {
-  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_, change.durability));
+  FB_TRY_ASSIGN(Atomic all, Atomic::begin(*db_));
   FB_TRY_ASSIGN(auto found, read_one(db_->query("SELECT * FROM microvms WHERE id = ?", change.id),
                                      read_microvm));
   if (!found) return fail(Code::not_found, "microVM " + change.id.str() + " does not exist");
@@ -311,12 +310,13 @@ Result<core::Microvm> SqliteStore::change(const MicrovmChange& change) {
   FB_TRY(update_microvm(*db_, now));
   if (change.state) FB_TRY(append_event(now, from, change.at, change.reason.value_or("")));
   if (change.meter) FB_TRY(save_meter({now.id, now.tenant, *change.meter}));
-  FB_TRY(transaction.commit());
+  FB_TRY(all.commit());
   return now;
 }
 
-Result<core::TenantUse> SqliteStore::tenant_use(const core::TenantId& tenant) {
+Result<core::TenantUse> SqliteStore::tenant_use(const core::TenantId& tenant) const {
   core::TenantUse use;
+  FB_TRY_ASSIGN(const Atomic moment, Atomic::begin(*db_, Access::read));
   {
     FB_TRY_ASSIGN(Statement live,
                   db_->query("SELECT count(*), coalesce(sum(memory_mib), 0) FROM microvms "
@@ -332,7 +332,7 @@ Result<core::TenantUse> SqliteStore::tenant_use(const core::TenantId& tenant) {
   return use;
 }
 
-Result<std::vector<core::MicrovmId>> SqliteStore::microvm_ids() {
+Result<std::vector<core::MicrovmId>> SqliteStore::microvm_ids() const {
   return read_all(db_->query("SELECT id FROM microvms ORDER BY id"), read_id);
 }
 

@@ -18,7 +18,7 @@ Result<core::Role> read_role(Statement& row) {
 }  // namespace
 
 Result<core::Role> SqliteStore::put_role(const core::TenantId& tenant, const core::Role& role) {
-  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_));
+  FB_TRY_ASSIGN(Atomic all, Atomic::begin(*db_));
   FB_TRY(require_added(
       db_->run("INSERT INTO roles (tenant, name, id, policy, created) VALUES (?, ?, ?, ?, ?) "
                "ON CONFLICT (tenant, name) DO UPDATE SET policy = excluded.policy",
@@ -29,11 +29,11 @@ Result<core::Role> SqliteStore::put_role(const core::TenantId& tenant, const cor
                                               "WHERE tenant = ? AND name = ?",
                                               tenant, role.name),
                                    read_role));
-  FB_TRY(transaction.commit());
+  FB_TRY(all.commit());
   return *std::move(put);
 }
 
-Result<std::vector<core::Role>> SqliteStore::list_roles(const core::TenantId& tenant) {
+Result<std::vector<core::Role>> SqliteStore::list_roles(const core::TenantId& tenant) const {
   return read_all(
       db_->query("SELECT name, id, policy, created FROM roles WHERE tenant = ? ORDER BY name",
                  tenant),

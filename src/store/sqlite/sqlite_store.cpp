@@ -34,10 +34,14 @@ Result<> make_file(const std::string& path) {
   return sys::fsync_dir(parent.empty() ? "." : parent);
 }
 
+// What each connection is told anew.
+Result<> prepare(Connection& db) {
+  return db.script(
+      "PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; PRAGMA synchronous = FULL;");
+}
+
 Result<> configure(Connection& db) {
-  FB_TRY(
-      db.script("PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON; "
-                "PRAGMA synchronous = FULL;"));
+  FB_TRY(prepare(db));
   FB_TRY_ASSIGN(Statement mode, db.query("PRAGMA journal_mode = WAL"));
   FB_TRY_ASSIGN(bool row, mode.step());
   const std::string answer = row ? mode.text() : "";
@@ -64,10 +68,16 @@ Result<> check_integrity(Connection& db) {
 
 }  // namespace
 
+Result<std::unique_ptr<Store>> SqliteStore::connect() const {
+  FB_TRY_ASSIGN(auto db, Connection::open(db_->path(), db_->vfs()));
+  FB_TRY(prepare(*db));
+  return std::make_unique<SqliteStore>(lock_, std::move(db));
+}
+
 Result<std::unique_ptr<Store>> open_sqlite_store(const SqliteOptions& options) {
-  UniqueFd lock;
+  auto lock = std::make_shared<UniqueFd>();
   if (options.vfs.empty()) {
-    FB_TRY_ASSIGN(lock, lock_store(options.path));
+    FB_TRY_ASSIGN(*lock, lock_store(options.path));
     FB_TRY(make_file(options.path));
   }
   FB_TRY_ASSIGN(auto db, Connection::open(options.path, options.vfs));

@@ -1,4 +1,5 @@
-// The Store on SQLite: one file, write-ahead log, synced at every commit. One caller at a time.
+// The Store on SQLite: one file of one server, write-ahead log, synced at every commit. One caller
+// at a time per connection.
 #pragma once
 
 #include <memory>

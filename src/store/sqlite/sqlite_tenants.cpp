@@ -46,14 +46,14 @@ Result<> SqliteStore::create_tenant(const core::Tenant& tenant) {
       "tenant " + tenant.name);
 }
 
-Result<std::optional<core::Tenant>> SqliteStore::find_tenant(const core::TenantId& id) {
+Result<std::optional<core::Tenant>> SqliteStore::find_tenant(const core::TenantId& id) const {
   return read_one(db_->query("SELECT id, name, limits, created, egress_default, egress_maximum "
                              "FROM tenants WHERE id = ?",
                              id),
                   read_tenant);
 }
 
-Result<std::vector<core::Tenant>> SqliteStore::list_tenants() {
+Result<std::vector<core::Tenant>> SqliteStore::list_tenants() const {
   return read_all(db_->query("SELECT id, name, limits, created, egress_default, egress_maximum "
                              "FROM tenants ORDER BY created, id"),
                   read_tenant);
@@ -74,7 +74,7 @@ Result<> SqliteStore::set_egress(const core::TenantId& id, const core::EgressSet
 
 Result<> SqliteStore::put_egress_policy(const core::TenantId& tenant,
                                         const core::EgressPolicy& policy) {
-  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_));
+  FB_TRY_ASSIGN(Atomic all, Atomic::begin(*db_));
   FB_TRY_ASSIGN(const std::int64_t others,
                 db_->number("SELECT count(*) FROM egress_policies WHERE tenant = ? AND name <> ?",
                             tenant, policy.name));
@@ -87,18 +87,18 @@ Result<> SqliteStore::put_egress_policy(const core::TenantId& tenant,
                              "ON CONFLICT (tenant, name) DO UPDATE SET policy = excluded.policy",
                              tenant, policy.name, core::to_json(policy)),
                     "egress policy " + policy.name));
-  return transaction.commit();
+  return all.commit();
 }
 
 Result<std::optional<core::EgressPolicy>> SqliteStore::find_egress_policy(
-    const core::TenantId& tenant, const std::string& name) {
+    const core::TenantId& tenant, const std::string& name) const {
   return read_one(
       db_->query("SELECT policy FROM egress_policies WHERE tenant = ? AND name = ?", tenant, name),
       read_policy);
 }
 
 Result<std::vector<core::EgressPolicy>> SqliteStore::list_egress_policies(
-    const core::TenantId& tenant) {
+    const core::TenantId& tenant) const {
   return read_all(
       db_->query("SELECT policy FROM egress_policies WHERE tenant = ? ORDER BY name", tenant),
       read_policy);
@@ -111,7 +111,7 @@ Result<> SqliteStore::remove_egress_policy(const core::TenantId& tenant, const s
 }
 
 Result<> SqliteStore::remove_tenant(const core::TenantId& id) {
-  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_));
+  FB_TRY_ASSIGN(Atomic all, Atomic::begin(*db_));
   FB_TRY_ASSIGN(std::int64_t live, db_->number("SELECT count(*) FROM microvms WHERE tenant = ? "
                                                "AND state <> 'TERMINATED'",
                                                id));
@@ -122,7 +122,7 @@ Result<> SqliteStore::remove_tenant(const core::TenantId& id) {
   // Events and client tokens go with the microVMs; keys, images and usage with the tenant.
   FB_TRY(db_->run("DELETE FROM microvms WHERE tenant = ?", id));
   FB_TRY(require_change(db_->run("DELETE FROM tenants WHERE id = ?", id), "tenant " + id.str()));
-  return transaction.commit();
+  return all.commit();
 }
 
 Result<> SqliteStore::create_key(const core::Key& key) {
@@ -134,14 +134,15 @@ Result<> SqliteStore::create_key(const core::Key& key) {
       "key " + key.id.str());
 }
 
-Result<std::optional<core::Key>> SqliteStore::find_key(const core::KeyId& id) {
+Result<std::optional<core::Key>> SqliteStore::find_key(const core::KeyId& id) const {
   return read_one(db_->query("SELECT id, tenant, name, sealed_secret, api_key_hash, admin, "
                              "created, revoked FROM keys WHERE id = ?",
                              id),
                   read_key);
 }
 
-Result<std::optional<core::Key>> SqliteStore::find_key_by_hash(const std::string& api_key_hash) {
+Result<std::optional<core::Key>> SqliteStore::find_key_by_hash(
+    const std::string& api_key_hash) const {
   // Keys without a bearer key have the empty hash; nobody may present it.
   return read_one(db_->query("SELECT id, tenant, name, sealed_secret, api_key_hash, admin, "
                              "created, revoked FROM keys "
@@ -150,7 +151,7 @@ Result<std::optional<core::Key>> SqliteStore::find_key_by_hash(const std::string
                   read_key);
 }
 
-Result<std::vector<core::Key>> SqliteStore::list_keys(const core::TenantId& tenant) {
+Result<std::vector<core::Key>> SqliteStore::list_keys(const core::TenantId& tenant) const {
   return read_all(db_->query("SELECT id, tenant, name, sealed_secret, api_key_hash, admin, "
                              "created, revoked FROM keys WHERE tenant = ? ORDER BY created, id",
                              tenant),

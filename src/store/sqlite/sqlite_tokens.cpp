@@ -21,7 +21,7 @@ Result<core::AccessToken> read_token(Statement& row) {
 }  // namespace
 
 Result<> SqliteStore::create_token(const core::AccessToken& token) {
-  FB_TRY_ASSIGN(Transaction transaction, Transaction::begin(*db_));
+  FB_TRY_ASSIGN(Atomic all, Atomic::begin(*db_));
   FB_TRY_ASSIGN(std::int64_t known,
                 db_->number("SELECT count(*) FROM microvms WHERE id = ? AND tenant = ?",
                             token.microvm, token.tenant));
@@ -33,11 +33,11 @@ Result<> SqliteStore::create_token(const core::AccessToken& token) {
                token.id, token.tenant, token.microvm, core::to_string(token.kind),
                core::to_text(token.ports), token.created, token.expires, token.revoked),
       "token " + token.id.str()));
-  return transaction.commit();
+  return all.commit();
 }
 
-Result<std::vector<core::AccessToken>> SqliteStore::list_tokens(const core::TenantId& tenant,
-                                                                const core::MicrovmId& microvm) {
+Result<std::vector<core::AccessToken>> SqliteStore::list_tokens(
+    const core::TenantId& tenant, const core::MicrovmId& microvm) const {
   return read_all(db_->query("SELECT id, tenant, microvm, kind, ports, created, expires, revoked "
                              "FROM access_tokens WHERE microvm = ? AND tenant = ? "
                              "ORDER BY created, id",
@@ -53,7 +53,7 @@ Result<> SqliteStore::revoke_token(const core::TenantId& tenant, const core::Mic
                         "token " + id.str());
 }
 
-Result<std::vector<core::AccessToken>> SqliteStore::revoked_tokens(core::Time now) {
+Result<std::vector<core::AccessToken>> SqliteStore::revoked_tokens(core::Time now) const {
   return read_all(db_->query("SELECT id, tenant, microvm, kind, ports, created, expires, revoked "
                              "FROM access_tokens WHERE revoked IS NOT NULL AND expires > ? "
                              "ORDER BY expires, id",

@@ -20,6 +20,8 @@ Result<core::ImageVersion> read_version(Statement& row) {
   version.created = row.time();
   version.updated = row.optional_time();
   version.egress = row.text();
+  version.engine = row.text();
+  FB_TRY_ASSIGN(version.isolation, decode_isolation(row.text()));
   return version;
 }
 
@@ -48,37 +50,43 @@ Result<> SqliteStore::create_version(const core::ImageVersion& version) {
   FB_TRY_ASSIGN(std::string env, encode_map(version.env));
   return require_added(
       db_->run("INSERT INTO image_versions (image, number, state, active, state_reason, "
-               "memory_mib, hooks, env, snapshot, config, created, updated, egress) "
-               "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+               "memory_mib, hooks, env, snapshot, config, created, updated, egress, engine, "
+               "isolation) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                version.image, version.number, core::to_string(version.state), version.active,
                version.state_reason, version.memory_mib, core::to_json(version.hooks), env,
-               version.snapshot, version.config, version.created, version.updated, version.egress),
+               version.snapshot, version.config, version.created, version.updated, version.egress,
+               version.engine, core::to_string(version.isolation)),
       name_of(version.image, version.number));
 }
 
 Result<std::optional<core::ImageVersion>> SqliteStore::find_version(const core::ImageId& image,
-                                                                    std::uint32_t number) {
+                                                                    std::uint32_t number) const {
   return read_one(
       db_->query("SELECT image, number, state, active, state_reason, memory_mib, hooks, env, "
-                 "snapshot, config, created, updated, egress FROM image_versions "
+                 "snapshot, config, created, updated, egress, engine, isolation "
+                 "FROM image_versions "
                  "WHERE image = ? AND number = ?",
                  image, number),
       read_version);
 }
 
-Result<std::vector<core::ImageVersion>> SqliteStore::list_versions(const core::ImageId& image) {
+Result<std::vector<core::ImageVersion>> SqliteStore::list_versions(
+    const core::ImageId& image) const {
   return read_all(
       db_->query("SELECT image, number, state, active, state_reason, memory_mib, hooks, env, "
-                 "snapshot, config, created, updated, egress FROM image_versions "
+                 "snapshot, config, created, updated, egress, engine, isolation "
+                 "FROM image_versions "
                  "WHERE image = ? ORDER BY number",
                  image),
       read_version);
 }
 
-Result<std::optional<core::ImageVersion>> SqliteStore::latest_runnable(const core::ImageId& image) {
+Result<std::optional<core::ImageVersion>> SqliteStore::latest_runnable(
+    const core::ImageId& image) const {
   return read_one(
       db_->query("SELECT image, number, state, active, state_reason, memory_mib, hooks, env, "
-                 "snapshot, config, created, updated, egress FROM image_versions "
+                 "snapshot, config, created, updated, egress, engine, isolation "
+                 "FROM image_versions "
                  "WHERE image = ? AND state = 'SUCCESSFUL' AND active "
                  "ORDER BY number DESC LIMIT 1",
                  image),
@@ -91,11 +99,12 @@ Result<> SqliteStore::update_version(const core::ImageVersion& version) {
   return require_change(
       db_->run("UPDATE image_versions SET state = ?, active = ?, state_reason = ?, "
                "memory_mib = ?, hooks = ?, env = ?, snapshot = ?, config = ?, updated = ?, "
-               "egress = ? "
+               "egress = ?, engine = ?, isolation = ? "
                "WHERE image = ? AND number = ?",
                core::to_string(version.state), version.active, version.state_reason,
                version.memory_mib, core::to_json(version.hooks), env, version.snapshot,
-               version.config, version.updated, version.egress, version.image, version.number),
+               version.config, version.updated, version.egress, version.engine,
+               core::to_string(version.isolation), version.image, version.number),
       name_of(version.image, version.number));
 }
 
@@ -105,12 +114,36 @@ Result<> SqliteStore::remove_version(const core::ImageId& image, std::uint32_t n
       name_of(image, number));
 }
 
-Result<std::vector<core::ImageVersion>> SqliteStore::all_versions() {
+Result<std::vector<core::ImageVersion>> SqliteStore::versions_with_snapshot(
+    const std::string& snapshot) const {
+  return read_all(
+      db_->query(
+          "SELECT image, number, state, active, state_reason, memory_mib, hooks, env, "
+          "snapshot, config, created, updated, egress, engine, isolation FROM image_versions "
+          "WHERE snapshot = ? AND snapshot <> '' ORDER BY image, number",
+          snapshot),
+      read_version);
+}
+
+Result<std::vector<core::ImageVersion>> SqliteStore::all_versions() const {
   return read_all(
       db_->query("SELECT image, number, state, active, state_reason, memory_mib, hooks, env, "
-                 "snapshot, config, created, updated, egress FROM image_versions "
+                 "snapshot, config, created, updated, egress, engine, isolation "
+                 "FROM image_versions "
                  "ORDER BY image, number"),
       read_version);
+}
+
+Result<> SqliteStore::record_isolation(const std::string& engine, core::Isolation isolation) {
+  const std::string_view text = core::to_string(isolation);
+  FB_TRY_ASSIGN(Atomic all, Atomic::begin(*db_));
+  FB_TRY(db_->run("UPDATE image_versions SET isolation = ? WHERE isolation = '' AND engine = ?",
+                  text, engine));
+  FB_TRY(db_->run("UPDATE microvms SET isolation = ? WHERE isolation = '' AND engine = ?", text,
+                  engine));
+  FB_TRY(db_->run("UPDATE events SET isolation = ? WHERE isolation = '' AND engine = ?", text,
+                  engine));
+  return all.commit();
 }
 
 Result<> SqliteStore::create_build(const core::Build& build) {
@@ -134,7 +167,7 @@ Result<> SqliteStore::update_build(const core::Build& build) {
 
 Result<std::optional<core::Build>> SqliteStore::find_build(const core::ImageId& image,
                                                            std::uint32_t version,
-                                                           const core::BuildId& id) {
+                                                           const core::BuildId& id) const {
   return read_one(
       db_->query("SELECT id, image, version, state, state_reason, memory_bytes, disk_bytes, "
                  "created, finished FROM builds WHERE id = ? AND image = ? AND version = ?",
@@ -143,7 +176,7 @@ Result<std::optional<core::Build>> SqliteStore::find_build(const core::ImageId& 
 }
 
 Result<std::vector<core::Build>> SqliteStore::list_builds(const core::ImageId& image,
-                                                          std::uint32_t version) {
+                                                          std::uint32_t version) const {
   return read_all(
       db_->query("SELECT id, image, version, state, state_reason, memory_bytes, disk_bytes, "
                  "created, finished FROM builds WHERE image = ? AND version = ? "

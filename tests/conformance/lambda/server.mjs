@@ -1,5 +1,7 @@
 // A real server for a test file: the program itself on a free port, in a directory of its own, with its own cgroup and uids.
-import { spawn } from 'node:child_process';
+// As in tests/server: it finds the image python that was made once for all, unless the file says something about that image;
+// guests trust no certificates of this host, and no clones are parked, unless the file says otherwise.
+import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { get } from 'node:https';
 import { tmpdir } from 'node:os';
@@ -12,7 +14,11 @@ export class Server {
   static async start(options = [], uid = 770000) {
     const server = new Server();
     server.dir = mkdtempSync(join(tmpdir(), 'fb-conformance-'));
-    server.options = ['--uid-first', String(uid), ...options];
+    const unsaid = (name, ...words) => options.some((word) => word.startsWith(name)) ? [] : words;
+    server.options = ['--uid-first', String(uid), ...unsaid('--guest-ca', '--guest-ca', 'none'),
+      ...unsaid('--pool-', '--pool-least', '0', '--pool-most', '0'), ...options];
+    if (!options.some((word) => word.startsWith('--python-image')))
+      execFileSync(join(build, 'tests/server/prepared_data'), [server.dir], { env: { ...process.env, FIREBREAK_GUEST_DIR: guest } });
     server.log = '';
     await server.launch(server.options);
     server.credentials = JSON.parse(readFileSync(join(server.dir, 'credentials.json')));

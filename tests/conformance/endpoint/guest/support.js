@@ -35,7 +35,7 @@ class Guest {
   async start() {
     const { Server, until } = await import('../../lambda/server.mjs');
     this.until = until;
-    this.server = await Server.start(['--python-image=0', '--pool-least=0'], 780000);
+    this.server = await Server.start(['--python-image=0'], 780000);
     Object.assign(this, await this.run(context(), this.server.credentials.apiKey));
     await this.find();
   }
