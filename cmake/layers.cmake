@@ -1,8 +1,13 @@
-# firebreak_layer(NAME DEPENDS a b SOURCES ... TESTS ... LIBS ...): one static library per src/ folder, and its unit test.
+# firebreak_layer(NAME DEPENDS a b SOURCES ... ALONE ... TESTS ... LIBS ...): one static library per src/ folder, and its unit test.
+# What ALONE says is in batches.cmake. EACH: every file is an object of its own, because the static agent takes only some of them.
 # TESTS become the executable NAME_test, one ctest entry with the label "unit".
 function(firebreak_layer name)
-  cmake_parse_arguments(ARG "" "" "DEPENDS;SOURCES;TESTS;LIBS" ${ARGN})
-  add_library(firebreak_${name} STATIC ${ARG_SOURCES})
+  cmake_parse_arguments(ARG "EACH" "" "DEPENDS;SOURCES;ALONE;TESTS;LIBS" ${ARGN})
+  if(ARG_EACH)
+    set(ARG_ALONE ${ARG_SOURCES})
+  endif()
+  firebreak_batched(files ${name} SOURCES ${ARG_SOURCES} ALONE ${ARG_ALONE})
+  add_library(firebreak_${name} STATIC ${files})
   add_library(firebreak::${name} ALIAS firebreak_${name})
   target_link_libraries(firebreak_${name} PUBLIC firebreak_options)
   firebreak_use_precompiled(firebreak_${name} precompiled_code)

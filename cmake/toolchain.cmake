@@ -12,7 +12,8 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 # Libraries and programs alike, so that both can reuse one precompiled header. Programs are linked as PIE by default.
 add_compile_options(-fPIC)
 set(CMAKE_LINK_DEPENDS_NO_SHARED ON)
-set(CMAKE_CXX_FLAGS_RELEASE "-O2 -g1 -D_FORTIFY_SOURCE=2 -fstack-protector-strong")
+# No debug information: it takes an eighth of the time of a build. Names of functions stay; the preset dev has lines.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -D_FORTIFY_SOURCE=2 -fstack-protector-strong")
 set(CMAKE_CXX_FLAGS_DEBUG "-O0 -g1 -D_GLIBCXX_ASSERTIONS")
 
 set(FIREBREAK_SANITIZER "" CACHE STRING "address (with undefined) or thread")

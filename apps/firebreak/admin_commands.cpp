@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "base/text.h"
+#include "base/words.h"
 #include "commands.h"
 
 namespace firebreak::cli {
@@ -119,11 +120,11 @@ net::Task<Result<>> list_keys(Client& client, const std::string& tenant, bool as
     print_json(answer.at("items"));
     co_return Result<>();
   }
-  TextTable table({"ACCESS KEY", "NAME", "ADMIN", "CREATED", "REVOKED"});
+  TextTable table({"ACCESS KEY", "NAME", "KIND", "AGENT", "CREATED", "REVOKED"});
   for (const json::value& item : answer.at("items").as_array()) {
     const json::object& entry = item.as_object();
-    table.add({text_of(entry, "accessKeyId"), text_of(entry, "name"), text_of(entry, "admin"),
-               age_of(entry, "createdAt"), age_of(entry, "revokedAt")});
+    table.add({text_of(entry, "accessKeyId"), text_of(entry, "name"), text_of(entry, "kind"),
+               text_of(entry, "agentId"), age_of(entry, "createdAt"), age_of(entry, "revokedAt")});
   }
   table.print();
   co_return Result<>();
@@ -148,15 +149,22 @@ void add_key(Command& root, Common& common) {
   });
   auto name = std::make_shared<std::string>();
   auto admin = std::make_shared<bool>(false);
+  auto kind = std::make_shared<std::string>();
+  auto agent = std::make_shared<std::string>();
   Command& add = key.add("add", "Make a key; prints its secrets once, as JSON");
   add.also({"create"});
   add.word("NAME", *name, "What people call it");
   add.flag("--admin", *admin, "It may manage tenants and limits");
+  add.option("--kind", *kind, "KIND", "What it is for")
+      .one_of({"owner", "agent", "approver", "auditor", "administrator"});
+  add.option("--agent", *agent, "AGENT", "Of an agent's key: the agent that it runs code for");
   of_other(add);
   add.example("firebreak key add laptop", "");
   add.example("firebreak key add laptop | jq -r .apiKey", "for 'firebreak login'");
-  const auto make = [name, admin, tenant](Client& client, int&) -> net::Task<Result<>> {
+  const auto make = [=](Client& client, int&) -> net::Task<Result<>> {
     json::object body{{"name", *name}, {"admin", *admin}};
+    if (!kind->empty()) body["kind"] = *kind;
+    if (!agent->empty()) body["agentId"] = *agent;
     if (!tenant->empty()) body["tenant"] = *tenant;
     FB_CO_TRY_ASSIGN(const json::object made, co_await client.call("POST", "/v1/keys", body));
     print_json(made);
@@ -175,19 +183,24 @@ void add_key(Command& root, Common& common) {
 }
 
 struct QuotaOptions {
-  std::string tenant;
-  std::vector<std::string> limits;
+  std::vector<std::string> words;  // an account perhaps, then limits
+  std::string tenant() const {
+    return !words.empty() && words.front().find('=') == std::string::npos ? words.front() : "";
+  }
 };
 
 Result<json::object> quota_body(const QuotaOptions& options) {
   json::object body;
-  for (const std::string& entry : options.limits) {
-    const auto at = entry.find('=');
-    const auto value = parse_u64(std::string_view(entry).substr(at + 1));
-    if (!value)
-      return fail(Code::invalid, "'" + entry + "' is not LIMIT=NUMBER; write microvms=10");
-    body[entry.substr(0, at)] = *value;
+  for (const std::string& entry : options.words) {
+    if (entry == options.tenant()) continue;
+    const auto pair = split_pair(entry);
+    const auto value = pair ? parse_u64(pair->value) : std::nullopt;
+    if (!value && !(pair && pair->value == "none"))
+      return fail(Code::invalid, "'" + entry + "' is not LIMIT=NUMBER",
+                  Repair{"write microvms=10"});
+    body[pair->name] = value ? json::value(*value) : json::value(nullptr);
   }
+  if (body.empty()) return fail(Code::invalid, "no limit is named", Repair{"write microvms=10"});
   return body;
 }
 
@@ -205,25 +218,30 @@ void add_quota(Command& root, Common& common) {
   });
   auto options = std::make_shared<QuotaOptions>();
   Command& set = quota.add("set", "Set limits of a tenant (needs an administrator's key)");
-  set.about("Limits that are not named stay as they are.");
-  set.word("ACCOUNT", options->tenant, "The tenant's account id ('firebreak tenant ls')")
-      .required();
-  set.word("LIMIT=N", options->limits,
-           "microvms, memoryMib, images, versionsPerImage, launchesPerSecond")
-      .pair()
+  set.about(
+      "Limits: microvms, memoryMib, images, versionsPerImage, launchesPerSecond. Caps, which "
+      "count\n"
+      "hours and days of UTC: tenant_daily, agent_hourly, launches_daily, wakes_hourly,\n"
+      "execs_daily, builds_daily; 0 stops all, none takes the cap away. What is not named stays.");
+  set.word("[ACCOUNT] LIMIT=N", options->words,
+           "The tenant's account id ('firebreak tenant ls'), without it your own; then limits")
       .required();
   set.example("firebreak quota set 123456789012 microvms=10 memoryMib=4096", "");
-  set.example("firebreak quota set 123456789012 launchesPerSecond=5", "");
+  set.example("firebreak quota set tenant_daily=0", "of your own tenant: no agent runs code");
   set.check([options]() -> Result<> {
     FB_TRY(quota_body(*options));
     return {};
   });
   run_with_client(set, common, [options](Client& client, int&) -> net::Task<Result<>> {
     FB_CO_TRY_ASSIGN(const json::object body, quota_body(*options));
-    FB_CO_TRY_ASSIGN(
-        const json::object answer,
-        co_await client.call(
-            "PUT", "/v1/tenants/" + percent_encode(options->tenant, "") + "/limits", body));
+    std::string account = options->tenant();
+    if (account.empty()) {
+      FB_CO_TRY_ASSIGN(const json::object own, co_await client.call("GET", "/v1/tenant"));
+      account = text_of(own, "accountId");
+    }
+    FB_CO_TRY_ASSIGN(const json::object answer,
+                     co_await client.call(
+                         "PUT", "/v1/tenants/" + percent_encode(account, "") + "/limits", body));
     print_json(answer.at("limits"));
     co_return Result<>();
   });

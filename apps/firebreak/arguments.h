@@ -143,9 +143,8 @@ Result<Parsed> parse_words(Command& root, const std::vector<std::string>& words)
 
 std::string help_text(const Command& command);
 
-// The word that was probably meant: at most two letters off. Nothing if none is near.
-std::optional<std::string> closest_word(std::string_view word,
-                                        const std::vector<std::string>& known);
+// "did you mean 'x'?"; empty when no word is near.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known);
 
 // What may stand in the place of the last word, which may be empty or begun.
 struct Candidate {

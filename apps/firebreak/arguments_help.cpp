@@ -1,11 +1,11 @@
 // Help of a command, and the word that a misspelt one was meant to be.
 #include <algorithm>
-#include <numeric>
 
 #include <fmt/format.h>
 
 #include "arguments.h"
 #include "base/text.h"
+#include "base/words.h"
 
 namespace firebreak::cli {
 namespace {
@@ -99,26 +99,6 @@ std::string commands_of(const Command& command) {
   return out;
 }
 
-// Letters put in, left out, replaced, or swapped with their neighbour.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> before;
-  std::vector<std::size_t> last(b.size() + 1);
-  std::vector<std::size_t> now(b.size() + 1);
-  std::iota(last.begin(), last.end(), 0);
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    now[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t change = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      now[j] = std::min({last[j] + 1, now[j - 1] + 1, change});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        now[j] = std::min(now[j], before[j - 2] + 1);
-    }
-    before = last;
-    last = now;
-  }
-  return last[b.size()];
-}
-
 }  // namespace
 
 std::string help_text(const Command& command) {
@@ -147,22 +127,9 @@ std::string help_text(const Command& command) {
   return out;
 }
 
-std::optional<std::string> closest_word(std::string_view word,
-                                        const std::vector<std::string>& known) {
-  std::optional<std::string> best;
-  // A short word is another word after two changes.
-  std::size_t allowed = word.size() <= 3 ? 1 : 2;
-  for (const std::string& one : known) {
-    const std::size_t away = distance(word, one);
-    if (away > allowed || (best && away == allowed)) continue;
-    best = one;
-    allowed = away;
-  }
-  // "susp" or "--no-auto".
-  for (const std::string& one : known) {
-    if (!best && word.size() >= 3 && one.starts_with(word)) best = one;
-  }
-  return best;
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
+  const std::string_view near = nearest_word(word, {known.begin(), known.end()});
+  return near.empty() ? "" : "did you mean '" + std::string(near) + "'?";
 }
 
 }  // namespace firebreak::cli

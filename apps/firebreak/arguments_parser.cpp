@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "arguments.h"
+#include "base/words.h"
 
 namespace firebreak::cli {
 namespace {
@@ -17,9 +18,8 @@ std::string list_of(const std::vector<std::string>& words) {
   return out;
 }
 
-std::unexpected<Error> wrong(std::string message, const std::string& repair) {
-  if (!repair.empty()) message += "; " + repair;
-  return fail(Code::invalid, std::move(message));
+std::unexpected<Error> wrong(std::string message, std::string repair) {
+  return fail(Code::invalid, std::move(message), Repair{std::move(repair)});
 }
 
 std::string see_help(const Command& command) {
@@ -28,13 +28,11 @@ std::string see_help(const Command& command) {
 
 Result<> check_value(const Option& option, const std::string& value) {
   if (!option.choices.empty() && std::ranges::find(option.choices, value) == option.choices.end()) {
-    const auto near = closest_word(value, option.choices);
     return wrong(
         fmt::format("{} must be {}, not '{}'", option.name(), list_of(option.choices), value),
-        near ? "did you mean '" + *near + "'?" : "");
+        did_you_mean(value, option.choices));
   }
-  const auto equals = value.find('=');
-  if (option.is_pair && (equals == std::string::npos || equals == 0)) {
+  if (option.is_pair && !split_pair(value)) {
     const bool word = option.long_name.empty();
     return wrong(
         word ? fmt::format("'{}' is not {}", value, option.value_name)
@@ -155,9 +153,9 @@ Result<> Cursor::unknown_option(const std::string& name) const {
   for (const Command* command : std::initializer_list<const Command*>{command_, root_}) {
     for (const auto& option : command->options) known.push_back(option->long_name);
   }
-  const auto near = closest_word(name, known);
+  const std::string meant = did_you_mean(name, known);
   return wrong(fmt::format("unknown option '{}' of '{}'", name, command_->path()),
-               near ? "did you mean '" + *near + "'?" : see_help(*command_));
+               meant.empty() ? see_help(*command_) : meant);
 }
 
 Result<> Cursor::unknown_command(const std::string& word) const {
@@ -169,7 +167,7 @@ Result<> Cursor::unknown_command(const std::string& word) const {
     if (std::ranges::find(command->other_names, word) != command->other_names.end())
       meant = command->name;
   }
-  if (meant.empty()) meant = closest_word(word, known).value_or("");
+  if (meant.empty()) meant = nearest_word(word, {known.begin(), known.end()});
   const std::string before = command_->parent == nullptr ? "" : command_->name + " ";
   return wrong(fmt::format("unknown command '{}{}'", before, word),
                !meant.empty()                ? "did you mean '" + before + meant + "'?"

@@ -220,12 +220,12 @@ TEST(Arguments, ShellsGetWhatMayFollow) {
 
 TEST(Arguments, NearWordsAreFound) {
   const std::vector<std::string> known{"exec", "endpoint", "egress", "ps", "suspend"};
-  EXPECT_EQ(closest_word("exce", known), "exec");
-  EXPECT_EQ(closest_word("exek", known), "exec");
-  EXPECT_EQ(closest_word("susp", known), "suspend");
-  EXPECT_EQ(closest_word("pss", known), "ps");
-  EXPECT_EQ(closest_word("tar", known), std::nullopt);
-  EXPECT_EQ(closest_word("", known), std::nullopt);
+  EXPECT_EQ(did_you_mean("exce", known), "did you mean 'exec'?");
+  EXPECT_EQ(did_you_mean("exek", known), "did you mean 'exec'?");
+  EXPECT_EQ(did_you_mean("susp", known), "did you mean 'suspend'?");
+  EXPECT_EQ(did_you_mean("pss", known), "did you mean 'ps'?");
+  EXPECT_EQ(did_you_mean("tar", known), "");
+  EXPECT_EQ(did_you_mean("", known), "");
 }
 
 }  // namespace

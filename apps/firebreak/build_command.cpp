@@ -8,6 +8,7 @@
 
 #include "base/sys.h"
 #include "base/text.h"
+#include "base/words.h"
 #include "commands.h"
 #include "guest/tenant_tar.h"
 #include "wire/crypto.h"
@@ -60,9 +61,9 @@ std::string build_path(const BuildOptions& options) {
 Result<wire::HeaderField> read_secret(const std::string& text) {
   std::map<std::string, std::string, std::less<>> parts;
   for (const std::string_view part : split(text, ',')) {
-    const auto at = part.find('=');
-    if (at == std::string_view::npos) return fail(Code::invalid, "--secret is id=NAME,src=FILE");
-    parts[std::string(part.substr(0, at))] = part.substr(at + 1);
+    auto pair = split_pair(part);
+    if (!pair) return fail(Code::invalid, "--secret is id=NAME,src=FILE");
+    parts[pair->name] = std::move(pair->value);
   }
   std::string value;
   if (const auto file = parts.find("src"); file != parts.end()) {
@@ -155,16 +156,18 @@ Result<> read_words(BuildOptions& options) {
       "write 'firebreak image build NAME DIR' or 'firebreak image build -t NAME DIR'";
   if (!options.tag.empty()) {
     if (!options.source.empty())
-      return fail(Code::invalid, "'" + options.source +
-                                     "' is one word too many for 'firebreak image build'; with -t, "
-                                     "give DIR alone");
+      return fail(Code::invalid,
+                  "'" + options.source + "' is one word too many for 'firebreak image build'",
+                  Repair{"with -t, "
+                         "give DIR alone"});
     options.source = std::exchange(options.name, options.tag);
   }
   if (options.name.empty() || options.source.empty())
     return fail(
         Code::invalid,
         std::string(options.name.empty() && options.tag.empty() ? "NAME and DIR are" : "DIR is") +
-            " missing after 'firebreak image build'; " + kUsage);
+            " missing after 'firebreak image build'",
+        Repair{kUsage});
   if (const auto colon = options.name.find(':'); colon != std::string::npos) {
     // Whoever writes web:latest must not find web:3.0 without a word.
     print_error("versions are numbered by the server; '" + options.name.substr(colon) +

@@ -43,8 +43,8 @@ int show(const json::object& report, bool as_json) {
 Result<machine::QemuConfig> engine_config(const std::string& data_dir) {
   auto text = sys::read_file(data_dir + "/host.json");
   if (!text) {
-    return fail(Code::not_found,
-                "no server has run on " + data_dir + "; name another with --data-dir");
+    return fail(Code::not_found, "no server has run on " + data_dir,
+                Repair{"name another with --data-dir"});
   }
   FB_TRY_ASSIGN(const json::object object, parse_json_object(*text));
   JsonReader reader(object);

@@ -22,6 +22,8 @@ Error error_of(Error error, std::string_view body) {
   JsonReader reader(*object);
   const std::string code = reader.string_or("code", "");
   error.message = reader.string_or("message", error.message);
+  error.reason = reader.string_or("reason", "");
+  error.repair = reader.string_or("repair", "");
   for (Code known :
        {Code::invalid, Code::unauthenticated, Code::denied, Code::not_found, Code::conflict,
         Code::exhausted, Code::unavailable, Code::timeout, Code::corrupt, Code::guest}) {
@@ -36,23 +38,23 @@ Error error_of(int status, std::string_view body) {
 }
 
 // A member of a file that the server wrote into its data directory.
-Result<json::object> read_server_file(const std::string& file, const std::string& otherwise) {
+Result<json::object> read_server_file(const std::string& file, std::string otherwise,
+                                      Repair repair) {
   auto text = sys::read_file(file);
   if (text) return parse_json_object(*text);
   if (text.error().code == Code::denied) {
-    return fail(Code::denied, file +
-                                  " can be read by root only; run as root, set FIREBREAK_URL and "
-                                  "FIREBREAK_API_KEY, or run 'firebreak login URL'");
+    return fail(Code::denied, file + " can be read by root only",
+                Repair{"run as root, set FIREBREAK_URL and "
+                       "FIREBREAK_API_KEY, or run 'firebreak login URL'"});
   }
-  return fail(Code::unavailable, otherwise);
+  return fail(Code::unavailable, std::move(otherwise), std::move(repair));
 }
 
 Result<std::string> local_key(const std::string& data_dir) {
   const std::string file = data_dir + "/credentials.json";
-  FB_TRY_ASSIGN(
-      const json::object keys,
-      read_server_file(file, file + " is not there; set FIREBREAK_API_KEY, or run 'firebreak login "
-                                    "URL'"));
+  FB_TRY_ASSIGN(const json::object keys,
+                read_server_file(file, file + " is not there",
+                                 Repair{"set FIREBREAK_API_KEY, or run 'firebreak login URL'"}));
   JsonReader reader(keys);
   std::string key = reader.string("apiKey");
   FB_TRY(reader.result());
@@ -61,10 +63,9 @@ Result<std::string> local_key(const std::string& data_dir) {
 
 Result<Connection> local_server(const std::string& data_dir, std::string key, std::string ca_file) {
   FB_TRY_ASSIGN(const json::object about,
-                read_server_file(data_dir + "/server.json",
-                                 "no server is running on " + data_dir +
-                                     "; start one with 'firebreak serve', set FIREBREAK_URL, or "
-                                     "run 'firebreak login URL'"));
+                read_server_file(data_dir + "/server.json", "no server is running on " + data_dir,
+                                 Repair{"start one with 'firebreak serve', set FIREBREAK_URL, or "
+                                        "run 'firebreak login URL'"}));
   JsonReader reader(about);
   const std::string url = reader.string("url");
   if (ca_file.empty()) ca_file = reader.string_or("caFile", "");
@@ -83,13 +84,17 @@ Result<Connection> connection_to(std::string url, std::string api_key, std::stri
   std::string host = at == std::string::npos ? "" : url.substr(at + 3);
   if (const auto slash = host.find('/'); slash != std::string::npos) host.resize(slash);
   if ((scheme != "http" && scheme != "https") || host.empty())
-    return fail(Code::invalid, "'" + url +
-                                   "' is not a server's address; write http://HOST:PORT or "
-                                   "https://HOST:PORT");
+    return fail(Code::invalid, "'" + url + "' is not a server's address",
+                Repair{"write http://HOST:PORT or "
+                       "https://HOST:PORT"});
   return Connection{.url = std::move(url),
                     .host = std::move(host),
                     .api_key = std::move(api_key),
                     .ca_file = std::move(ca_file)};
+}
+
+Result<Connection> find_local_server(const std::string& data_dir) {
+  return local_server(data_dir, "", "");
 }
 
 Result<Connection> find_server(const ServerChoice& choice) {

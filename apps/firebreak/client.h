@@ -31,6 +31,8 @@ struct ServerChoice {
 // The context that was named; else FIREBREAK_URL and FIREBREAK_API_KEY; else the current context,
 // unless a data directory was given; else the files in the data directory.
 Result<Connection> find_server(const ServerChoice& choice);
+// The server whose files are in that directory.
+Result<Connection> find_local_server(const std::string& data_dir);
 // "https://host:port"; the host with its port becomes the connection's.
 Result<Connection> connection_to(std::string url, std::string api_key, std::string ca_file);
 

@@ -8,14 +8,15 @@
 #include <fmt/format.h>
 
 #include "base/text.h"
+#include "base/words.h"
 
 namespace firebreak::cli {
 
-std::string refused_key(const std::string& url) {
-  return "the server at " + url +
-         " does not know this key, or it was revoked; set FIREBREAK_API_KEY, or run 'firebreak "
-         "login " +
-         url + "'";
+Error refused_key(const std::string& url) {
+  return fail(Code::unauthenticated,
+              "the server at " + url + " does not know this key, or it was revoked",
+              Repair{"set FIREBREAK_API_KEY, or run 'firebreak login " + url + "'"})
+      .error();
 }
 
 int with_client(const Common& common, const ClientBody& body) {
@@ -29,7 +30,7 @@ int with_client(const Common& common, const ClientBody& body) {
   int status = 0;
   const Result<> outcome = client.run(body(client, status));
   if (outcome) return status;
-  print_error(outcome.error().code == Code::unauthenticated ? refused_key(url)
+  print_error(outcome.error().code == Code::unauthenticated ? refused_key(url).message
                                                             : outcome.error().message);
   return status == 0 ? 1 : status;
 }
@@ -76,8 +77,8 @@ std::string microvm_path(const std::string& id, const std::string& rest) {
 json::object object_of_pairs(const std::vector<std::string>& pairs) {
   json::object object;
   for (const std::string& pair : pairs) {
-    const auto at = pair.find('=');
-    object[pair.substr(0, at)] = pair.substr(at + 1);
+    // The parser has checked them.
+    if (const auto parts = split_pair(pair)) object[parts->name] = parts->value;
   }
   return object;
 }

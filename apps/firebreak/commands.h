@@ -48,13 +48,17 @@ void add_build_command(Command& image, Common& common);
 void add_check_command(Command& root, Common& common);
 void add_egress_commands(Command& root, Common& common);
 void add_role_commands(Command& root, Common& common);
+void add_secret_commands(Command& root, Common& common);
+void add_session_commands(Command& root, Common& common);
+void add_template_commands(Command& root, Common& common);
 void add_admin_commands(Command& root, Common& common);
 void add_context_commands(Command& root, Common& common);
+void add_mcp_command(Command& root, Common& common);
 // help, version, completion: of the whole description.
 void add_own_commands(Command& root, Common& common);
 
 // What to say when the server answers that the key is not good.
-std::string refused_key(const std::string& url);
+Error refused_key(const std::string& url);
 
 using ClientBody = std::function<net::Task<Result<>>(Client&, int& status)>;
 // Connects and runs; prints an error and returns 1 when it fails. The body may set the status.

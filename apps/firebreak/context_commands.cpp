@@ -69,7 +69,8 @@ int login(const LoginOptions& options, std::string name) {
     print_error("the key travels to " + host + " in the clear; use https:// where others listen");
   connection->api_key = read_key();
   if (connection->api_key.empty())
-    return complain({Code::invalid, "no key was given; 'firebreak key add' makes one", {}});
+    return complain(
+        fail(Code::invalid, "no key was given", Repair{"'firebreak key add' makes one"}).error());
   const ServerContext server{options.url, connection->api_key, options.ca_file};
   Client client(*std::move(connection));
   json::object tenant;
@@ -78,7 +79,7 @@ int login(const LoginOptions& options, std::string name) {
     co_return Result<>();
   }(client, tenant));
   if (!checked && checked.error().code == Code::unauthenticated)
-    return complain({Code::unauthenticated, refused_key(options.url), {}});
+    return complain(refused_key(options.url));
   if (!checked) return complain(checked.error());
   if (name.empty()) name = host;
   contexts->servers[name] = server;

@@ -59,15 +59,15 @@ Result<Contexts> read_contexts() {
   }
   auto contexts = parse(*text);
   if (!contexts)
-    return fail(Code::invalid, file + ": " + contexts.error().message +
-                                   "; mend or remove the file, then run 'firebreak login URL'");
+    return fail(Code::invalid, file + ": " + contexts.error().message,
+                Repair{"mend or remove the file, then run 'firebreak login URL'"});
   return contexts;
 }
 
 Result<> write_contexts(const Contexts& contexts) {
   const std::string file = contexts_file();
   if (file.empty())
-    return fail(Code::invalid, "no place to keep contexts; set HOME or XDG_CONFIG_HOME");
+    return fail(Code::invalid, "no place to keep contexts", Repair{"set HOME or XDG_CONFIG_HOME"});
   json::object servers;
   for (const auto& [name, server] : contexts.servers) {
     json::object entry{{"url", server.url}, {"apiKey", server.api_key}};
@@ -84,10 +84,9 @@ Result<ServerContext> find_context(const Contexts& contexts, const std::string& 
     return found->second;
   std::string known;
   for (const auto& [other, server] : contexts.servers) known += (known.empty() ? "" : ", ") + other;
-  return fail(Code::not_found,
-              "there is no context '" + name + "'; " +
-                  (known.empty() ? "make one with 'firebreak login URL --context " + name + "'"
-                                 : "known are: " + known));
+  return fail(Code::not_found, "there is no context '" + name + "'",
+              Repair{(known.empty() ? "make one with 'firebreak login URL --context " + name + "'"
+                                    : "known are: " + known)});
 }
 
 }  // namespace firebreak::cli

@@ -68,8 +68,8 @@ Place parse_place(const std::string& text) {
 
 Result<> check_places(const std::string& from, const std::string& to) {
   if (!parse_place(from).id.empty() || !parse_place(to).id.empty()) return {};
-  return fail(Code::invalid, "neither '" + from + "' nor '" + to +
-                                 "' is in a microVM; write one of them as ID:PATH");
+  return fail(Code::invalid, "neither '" + from + "' nor '" + to + "' is in a microVM",
+              Repair{"write one of them as ID:PATH"});
 }
 
 std::string file_query(const std::string& path) {
@@ -117,9 +117,9 @@ net::Task<Result<>> copy_to_stdout(Client& client, Place from) {
   const bool directory = type == "dir";
   if (directory && ::isatty(STDOUT_FILENO) == 1)
     co_return fail(Code::invalid,
-                   from.path +
-                       " is a directory, and a tar archive is not for a terminal; add "
-                       "'| tar x' or '>FILE'");
+                   from.path + " is a directory, and a tar archive is not for a terminal",
+                   Repair{"add "
+                          "'| tar x' or '>FILE'"});
   FB_CO_TRY_ASSIGN(const auto stream,
                    co_await download(client, microvm_path(from.id, (directory ? "/tar" : "/files") +
                                                                        file_query(from.path))));

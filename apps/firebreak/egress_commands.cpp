@@ -178,7 +178,8 @@ void add_tenant(Command& egress, Common& common) {
   limit.example("firebreak egress tenant 123456789012 --maximum INTERNET_EGRESS", "");
   limit.check([options]() -> Result<> {
     if (!options->fallback.empty() || !options->maximum.empty()) return {};
-    return fail(Code::invalid, "nothing to set; give --default NAME, --maximum NAME, or both");
+    return fail(Code::invalid, "nothing to set",
+                Repair{"give --default NAME, --maximum NAME, or both"});
   });
   run_with_client(limit, common, [options](Client& client, int&) -> net::Task<Result<>> {
     json::object body;

@@ -40,8 +40,8 @@ void add_exec(Command& root, Common& common) {
   exec.example("firebreak exec ID -it -- bash", "with a terminal");
   exec.check([request]() -> Result<> {
     if (!request->terminal || !request->interactive || stdin_is_terminal()) return {};
-    return fail(Code::invalid,
-                "-t with -i needs a terminal, and standard input is none; leave -t out");
+    return fail(Code::invalid, "-t with -i needs a terminal, and standard input is none",
+                Repair{"leave -t out"});
   });
   run_with_client(exec, common, [request](Client& client, int& status) {
     return run_exec(client, *request, status);

@@ -113,11 +113,10 @@ net::Task<Result<>> start(Client& client, const ExecRequest& request, int& statu
                                   [&status](json::object line) { return show_line(line, status); });
 }
 
-// The words with which the agent tells that a program could not be started.
+// A program that could not be started ends as a shell would tell it.
 int status_of(const Error& error) {
-  if (error.message.starts_with("no such program: ")) return kNoProgramStatus;
-  if (error.message.starts_with("not executable: ") || error.message.starts_with("cannot execute "))
-    return kNotExecutableStatus;
+  if (error.reason == "no_such_program") return kNoProgramStatus;
+  if (error.reason == "not_executable") return kNotExecutableStatus;
   return 1;
 }
 

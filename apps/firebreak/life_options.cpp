@@ -45,7 +45,8 @@ Result<> check_microvm_name(const std::string& name) {
   if (good) return {};
   return fail(Code::invalid,
               "--name must be 1 to 63 of a-z, 0-9, '-', '_' and '.', the first a letter or digit, "
-              "and not 'microvm-...'; write something like web-1");
+              "and not 'microvm-...'",
+              Repair{"write something like web-1"});
 }
 
 }  // namespace firebreak::cli

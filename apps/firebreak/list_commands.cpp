@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/text.h"
+#include "base/words.h"
 #include "commands.h"
 
 namespace firebreak::cli {
@@ -13,63 +14,57 @@ namespace {
 constexpr std::array kStates = {"PENDING",   "RUNNING",     "SUSPENDING",
                                 "SUSPENDED", "TERMINATING", "TERMINATED"};
 
-struct Filter {
-  std::string key;
-  std::string value;
-};
-
 struct ListOptions {
   bool all = false;
   bool quiet = false;
   std::string tenant;
   std::vector<std::string> filter_words;
-  std::vector<Filter> filters;  // from these
+  std::vector<NameValue> filters;  // from these
 };
 
 Result<> read_filters(ListOptions& options) {
   for (const std::string& word : options.filter_words) {
-    const auto at = word.find('=');
-    Filter filter{word.substr(0, at), word.substr(at + 1)};
-    if (filter.key == "state") {
+    NameValue filter = split_pair(word).value_or(NameValue{word, ""});
+    const std::string value = filter.value;
+    if (filter.name == "state") {
       std::ranges::transform(filter.value, filter.value.begin(),
                              [](unsigned char c) { return std::toupper(c); });
       if (std::ranges::find(kStates, filter.value) == kStates.end())
-        return fail(Code::invalid,
-                    "there is no state '" + word.substr(at + 1) +
-                        "'; use pending, running, suspending, suspended, terminating or "
-                        "terminated");
-    } else if (filter.key == "tag") {
-      if (filter.value.find('=') == std::string::npos)
+        return fail(Code::invalid, "there is no state '" + value + "'",
+                    Repair{"use pending, running, suspending, suspended, terminating or "
+                           "terminated"});
+    } else if (filter.name == "tag") {
+      if (!split_pair(filter.value))
         return fail(Code::invalid, "--filter tag must be tag=KEY=VALUE, not '" + word + "'");
-    } else if (filter.key != "image" && filter.key != "name") {
-      return fail(Code::invalid, "there is no filter '" + filter.key +
-                                     "'; use state=STATE, image=NAME, name=NAME or tag=KEY=VALUE");
+    } else if (filter.name != "image" && filter.name != "name") {
+      return fail(Code::invalid, "there is no filter '" + filter.name + "'",
+                  Repair{"use state=STATE, image=NAME, name=NAME or tag=KEY=VALUE"});
     }
     options.filters.push_back(std::move(filter));
   }
   return {};
 }
 
-bool matches(const json::object& microvm, const Filter& filter) {
-  if (filter.key == "state" || filter.key == "name")
-    return text_of(microvm, filter.key) == filter.value;
-  if (filter.key == "image") {
+bool matches(const json::object& microvm, const NameValue& filter) {
+  if (filter.name == "state" || filter.name == "name")
+    return text_of(microvm, filter.name) == filter.value;
+  if (filter.name == "image") {
     const std::string image = text_of(microvm, "image");
     return image == filter.value || image + ":" + text_of(microvm, "imageVersion") == filter.value;
   }
-  const auto at = filter.value.find('=');
+  const auto tag = split_pair(filter.value);
   const json::value* tags = microvm.if_contains("tags");
-  return tags != nullptr && tags->is_object() &&
-         text_of(tags->as_object(), filter.value.substr(0, at)) == filter.value.substr(at + 1);
+  return tag && tags != nullptr && tags->is_object() &&
+         text_of(tags->as_object(), tag->name) == tag->value;
 }
 
 // Filters of one kind are alternatives, filters of different kinds must all hold.
 bool is_wanted(const json::object& microvm, const ListOptions& options) {
   bool ended_is_meant = options.all;
-  for (const Filter& one : options.filters) {
-    if (one.key == "state" && one.value == "TERMINATED") ended_is_meant = true;
-    const bool any = std::ranges::any_of(options.filters, [&](const Filter& other) {
-      return other.key == one.key && matches(microvm, other);
+  for (const NameValue& one : options.filters) {
+    if (one.name == "state" && one.value == "TERMINATED") ended_is_meant = true;
+    const bool any = std::ranges::any_of(options.filters, [&](const NameValue& other) {
+      return other.name == one.name && matches(microvm, other);
     });
     if (!any) return false;
   }

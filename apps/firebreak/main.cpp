@@ -49,9 +49,13 @@ int run(int argc, char** argv) {
   add_image_commands(root, common);
   add_egress_commands(root, common);
   add_role_commands(root, common);
+  add_secret_commands(root, common);
+  add_session_commands(root, common);
+  add_template_commands(root, common);
   add_admin_commands(root, common);
   add_check_command(root, common);
   add_serve_command(root, common.server, program_dir);
+  add_mcp_command(root, common);
   add_doctor_command(root, common.server.data_dir, program_dir);
   add_context_commands(root, common);
   add_own_commands(root, common);

@@ -86,9 +86,9 @@ void add_kill(Command& root, Common& common) {
   command.example("firebreak kill --all", "all microVMs of your tenant");
   command.check([options]() -> Result<> {
     if (options->all || !options->ids.empty()) return {};
-    return fail(Code::invalid,
-                "nothing says which microVM to end; 'firebreak ps' lists them, --all ends all of "
-                "yours");
+    return fail(Code::invalid, "nothing says which microVM to end",
+                Repair{"'firebreak ps' lists them, --all ends all of "
+                       "yours"});
   });
   run_with_client(command, common, [options, &common](Client& client, int& status) {
     return kill(client, *options, common.json, status);
@@ -158,9 +158,9 @@ net::Task<Result<json::object>> new_idle(Client& client, const SetOptions& optio
   if (const json::value* now = microvm.if_contains("idle"); now != nullptr && now->is_object())
     idle = now->as_object();
   else if (!options.life.idle)
-    co_return fail(Code::invalid, options.id +
-                                      " has no idle policy that could be changed; add --idle "
-                                      "SECONDS");
+    co_return fail(Code::invalid, options.id + " has no idle policy that could be changed",
+                   Repair{"add --idle "
+                          "SECONDS"});
   if (options.life.idle) idle["maxIdleSeconds"] = *options.life.idle;
   if (options.life.suspended) idle["suspendedSeconds"] = *options.life.suspended;
   if (options.life.rule) idle["rule"] = *options.life.rule;
@@ -210,7 +210,7 @@ void add_set(Command& root, Common& common) {
   command.check([options]() -> Result<> {
     const bool any = options->sleep_changes() || options->no_idle || options->life.max ||
                      options->no_max || !options->life.name.empty() || options->no_name;
-    if (!any) return fail(Code::invalid, "nothing to change; see 'firebreak set --help'");
+    if (!any) return fail(Code::invalid, "nothing to change", Repair{"see 'firebreak set --help'"});
     return options->life.name.empty() ? Result<>() : check_microvm_name(options->life.name);
   });
   run_with_client(command, common, [options, &common](Client& client, int&) {

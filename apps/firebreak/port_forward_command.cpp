@@ -39,9 +39,10 @@ Result<> read_ports(ForwardOptions& options) {
   const auto remote = port_of(colon == std::string_view::npos ? text : text.substr(colon + 1), 1);
   const auto local = colon == std::string_view::npos ? remote : port_of(text.substr(0, colon), 0);
   if (!local || !remote)
-    return fail(Code::invalid, "'" + options.ports +
-                                   "' is not [LOCAL:]PORT with ports of 1 to 65535; write 8080, or "
-                                   "9000:8080 (0 as LOCAL picks a free one)");
+    return fail(Code::invalid,
+                "'" + options.ports + "' is not [LOCAL:]PORT with ports of 1 to 65535",
+                Repair{"write 8080, or "
+                       "9000:8080 (0 as LOCAL picks a free one)"});
   options.local = *local;
   options.remote = *remote;
   return {};
@@ -112,10 +113,11 @@ net::Task<Result<>> forward(Client& client, const ForwardOptions& options) {
   if (!ec) acceptor.bind(where, ec);
   if (!ec) acceptor.listen(net::asio::socket_base::max_listen_connections, ec);
   if (ec) {
-    co_return fail(Code::unavailable,
-                   "cannot listen on 127.0.0.1:" + std::to_string(options.local) + ": " +
-                       ec.message() + "; choose another port, as 0:" +
-                       std::to_string(options.remote) + " for any that is free");
+    co_return fail(
+        Code::unavailable,
+        "cannot listen on 127.0.0.1:" + std::to_string(options.local) + ": " + ec.message(),
+        Repair{"choose another port, as 0:" + std::to_string(options.remote) +
+               " for any that is free"});
   }
   print_line("127.0.0.1:" + std::to_string(acceptor.local_endpoint().port()) + " leads to port " +
              std::to_string(options.remote) + " of " + options.id + "; Ctrl-C ends it");

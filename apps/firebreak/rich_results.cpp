@@ -79,7 +79,8 @@ Result<std::string> save_result(const std::string& directory, std::string_view k
     FB_TRY(sys::write_all(file->get(), bytes_of(known, data)));
     return path;
   }
-  return fail(Code::exhausted, directory + " is full of results; choose another with --save DIR");
+  return fail(Code::exhausted, directory + " is full of results",
+              Repair{"choose another with --save DIR"});
 }
 
 Pictures pictures_of(std::string_view term, std::string_view program, bool kitty_window) {

@@ -48,11 +48,12 @@ net::Task<Result<>> check_memory(Client& client, const RunOptions& options) {
     if (fits && newer) chosen = &version;
   }
   if (chosen == nullptr || text_of(*chosen, "memoryMib") == options.memory) co_return Result<>();
-  co_return fail(Code::invalid, "microVMs of " + options.image + ":" + text_of(*chosen, "version") +
-                                    " have " + text_of(*chosen, "memoryMib") +
-                                    " MiB, which is fixed when an image is built; build one with "
-                                    "--memory " +
-                                    options.memory);
+  co_return fail(Code::invalid,
+                 "microVMs of " + options.image + ":" + text_of(*chosen, "version") + " have " +
+                     text_of(*chosen, "memoryMib") + " MiB, which is fixed when an image is built",
+                 Repair{"build one with "
+                        "--memory " +
+                        options.memory});
 }
 
 json::object run_body(const RunOptions& options) {
@@ -81,9 +82,9 @@ Result<> read_image(RunOptions& options) {
   if (colon == std::string::npos) return {};
   const std::string version = options.image.substr(colon + 1);
   if (!options.version.empty())
-    return fail(Code::invalid, "'" + options.image +
-                                   "' names a version, and so does --version; leave one of them "
-                                   "out");
+    return fail(Code::invalid, "'" + options.image + "' names a version, and so does --version",
+                Repair{"leave one of them "
+                       "out"});
   if (version != "latest") options.version = version;
   options.image.resize(colon);
   return {};
@@ -96,10 +97,10 @@ Result<> check_version(const RunOptions& options) {
   if (dot != std::string_view::npos && parse_u64(version.substr(0, dot)) &&
       version.substr(dot) == ".0")
     return {};
-  return fail(Code::invalid, "'" + options.version +
-                                 "' is not a version; versions are 1.0, 2.0 and so on, and "
-                                 "'firebreak image show " +
-                                 options.image + "' lists them");
+  return fail(Code::invalid, "'" + options.version + "' is not a version",
+              Repair{"versions are 1.0, 2.0 and so on, and "
+                     "'firebreak image show " +
+                     options.image + "' lists them"});
 }
 
 Result<> check_options(RunOptions& options) {
@@ -107,22 +108,24 @@ Result<> check_options(RunOptions& options) {
   FB_TRY(check_version(options));
   if (!options.life.name.empty()) FB_TRY(check_microvm_name(options.life.name));
   if (options.interactive && options.terminal && !stdin_is_terminal())
-    return fail(Code::invalid,
-                "-t with -i needs a terminal, and standard input is none; leave -t out");
+    return fail(Code::invalid, "-t with -i needs a terminal, and standard input is none",
+                Repair{"leave -t out"});
   if (options.has_command()) return {};
   if (options.interactive || options.terminal)
-    return fail(Code::invalid,
-                "there is no COMMAND to pass input to; write -it together for a shell, or "
-                "'firebreak run IMAGE -- COMMAND'");
+    return fail(Code::invalid, "there is no COMMAND to pass input to",
+                Repair{"write -it together for a shell, or "
+                       "'firebreak run IMAGE -- COMMAND'"});
   if (options.remove)
     return fail(Code::invalid,
-                "--rm ends the microVM when its command has ended, and there is none; write "
-                "'firebreak run --rm IMAGE -- COMMAND', or -it for a shell");
+                "--rm ends the microVM when its command has ended, and there is none",
+                Repair{"write "
+                       "'firebreak run --rm IMAGE -- COMMAND', or -it for a shell"});
   if (!options.env.empty())
     return fail(Code::invalid,
                 "--env has nothing to work on: the application of the image runs already in its "
-                "snapshot, with its own environment; give a COMMAND ('firebreak run -e A=b IMAGE "
-                "-- COMMAND'), use 'firebreak exec -e', or 'firebreak image build --env'");
+                "snapshot, with its own environment",
+                Repair{"give a COMMAND ('firebreak run -e A=b IMAGE "
+                       "-- COMMAND'), use 'firebreak exec -e', or 'firebreak image build --env'"});
   return {};
 }
 
@@ -154,7 +157,8 @@ net::Task<Result<json::object>> start(Client& client, json::object body,
       if (ec) break;
       signalled = signal;
     }
-    co_return fail(Code::timeout, "interrupted; 'firebreak ps' shows whether the microVM started");
+    co_return fail(Code::timeout, "interrupted",
+                   Repair{"'firebreak ps' shows whether the microVM started"});
   };
   auto either = co_await (client.call("POST", "/v1/microvms", std::move(body)) || give_up());
   co_return either.index() == 0 ? std::get<0>(std::move(either)) : std::get<1>(std::move(either));

@@ -76,10 +76,11 @@ void add_token(Command& root, Common& common) {
     const int asked = (options->ports.empty() ? 0 : 1) + (options->shell ? 1 : 0) +
                       (options->list ? 1 : 0) + (options->revoke.empty() ? 0 : 1);
     if (asked == 1) return {};
-    return fail(Code::invalid,
-                asked == 0 ? "nothing says what the token is for; give --port N, --port '*' or "
-                             "--shell (or --list, or --revoke TOKENID)"
-                           : "--port, --shell, --list and --revoke exclude each other; give one");
+    if (asked == 0)
+      return fail(Code::invalid, "nothing says what the token is for",
+                  Repair{"give --port N, --port '*' or --shell (or --list, or --revoke TOKENID)"});
+    return fail(Code::invalid, "--port, --shell, --list and --revoke exclude each other",
+                Repair{"give one"});
   });
   run_with_client(token, common, [options, &common](Client& client, int&) {
     if (options->list) return list_tokens(client, *options, common.json);

@@ -168,6 +168,46 @@ TEST(OpenApi, BodiesAreDescribed) {
   EXPECT_EQ(body.at("properties").at("timeoutMs").at("type"), "integer");
 }
 
+// Every schema that a document refers to.
+void collect_references(const json::value& value, std::set<std::string>& found) {
+  if (const json::array* array = value.if_array()) {
+    for (const json::value& item : *array) collect_references(item, found);
+  }
+  if (const json::object* object = value.if_object()) {
+    for (const auto& member : *object) {
+      if (member.key() == "$ref") found.emplace(member.value().as_string());
+      collect_references(member.value(), found);
+    }
+  }
+}
+
+TEST(OpenApi, AnswersAreDescribedAndEverySchemaExists) {
+  Router router = sample();
+  router.add({"POST", "/v1/microvms/{id}/exec", "s", false, {}});
+  router.add({"GET", "/v1/microvms/{id}/tar", "s", false, {}});
+  router.add({"GET", "/v1/build-cache", "s", false, {}});
+  const json::object document = openapi_document(router.routes());
+  const json::object& schemas = document.at("components").at("schemas").as_object();
+  std::set<std::string> references;
+  collect_references(document, references);
+  EXPECT_GT(references.size(), 20U);
+  for (const std::string& reference : references)
+    EXPECT_TRUE(schemas.contains(reference.substr(reference.rfind('/') + 1))) << reference;
+  EXPECT_FALSE(schemas.at("Microvm").as_object().contains("additionalProperties"))
+      << "answers may get more members";
+  const auto content = [&](const char* path, const char* method) {
+    return document.at("paths").at(path).at(method).at("responses").at("2XX").at("content");
+  };
+  EXPECT_EQ(document.at("paths").at("/v1/build-cache").at("get").at("operationId"),
+            "getBuildCache");
+  const json::value exec = content("/v1/microvms/{id}/exec", "post");
+  EXPECT_EQ(exec.at("application/json").at("schema").at("$ref"), "#/components/schemas/ExecResult");
+  EXPECT_EQ(exec.at("application/x-ndjson").at("schema").at("$ref"),
+            "#/components/schemas/OutputLine");
+  EXPECT_TRUE(
+      content("/v1/microvms/{id}/tar", "get").as_object().contains("application/octet-stream"));
+}
+
 TEST(OpenApi, NestedMembersAreDescribedToo) {
   Router router;
   for (const char* pattern : {"/v1/microvms", "/v1/images"})
@@ -231,9 +271,15 @@ TEST(ErrorJson, SaysWhatAndHowToRepairIt) {
   const Error plain{Code::not_found, "there is no microVM x", "errno 2"};
   EXPECT_EQ(error_json(plain),
             (json::object{{"code", "not_found"}, {"message", "there is no microVM x"}}));
-  const Error repair{Code::invalid, "a; b is wrong; use c", ""};
-  EXPECT_EQ(error_json(repair).at("repair").as_string(), "use c");
-  EXPECT_EQ(error_json(repair).at("message").as_string(), "a; b is wrong; use c");
+  Error repair =
+      fail(Code::invalid, Reason{"b_wrong"}, "a; b is wrong", Repair{"use c; or d"}).error();
+  repair.data = {{"limit", "b"}};
+  EXPECT_EQ(error_json(repair).at("repair").as_string(), "use c; or d");
+  EXPECT_EQ(error_json(repair).at("message").as_string(), "a; b is wrong; use c; or d");
+  EXPECT_EQ(error_json(repair).at("reason").as_string(), "b_wrong");
+  EXPECT_EQ(error_json(repair).at("limit").as_string(), "b");
+  // Nobody reads a repair out of a message.
+  EXPECT_FALSE(error_json(Error{Code::invalid, "a; b", ""}).contains("repair"));
 }
 
 TEST(ErrorJson, NeverShowsTheDetail) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/printable.h"
+#include "base/text.h"
 
 namespace firebreak::api {
 namespace {
@@ -11,8 +12,16 @@ constexpr auto kReplyDeadline = std::chrono::seconds(30);
 
 net::Task<Result<json::object>> Call::json_body() {
   FB_CO_TRY_ASSIGN(const std::string text, co_await exchange.read_all(kMaxJsonBody, deadline));
-  if (text.empty()) co_return json::object{};
-  co_return parse_json_object(text);
+  json::object body;
+  if (!text.empty()) {
+    FB_CO_TRY_ASSIGN(body, parse_json_object(text));
+  }
+  if (takes != nullptr) FB_CO_TRY(check_object(body, takes->body));
+  co_return body;
+}
+
+std::optional<std::uint64_t> Call::number(std::string_view name) const {
+  return parse_u64(target.query_value(name));
 }
 
 net::Task<Result<>> Call::reply_json(int status, const json::value& body) {
@@ -49,10 +58,10 @@ int http_status(Code code) {
 
 json::object error_json(const Error& error) {
   json::object object{{"code", to_string(error.code)}, {"message", error.message}};
-  // Messages say what and why, and after the last "; " how to repair it.
-  if (const auto at = error.message.rfind("; "); at != std::string::npos)
-    object["repair"] = error.message.substr(at + 2);
+  if (!error.reason.empty()) object["reason"] = error.reason;
+  if (!error.repair.empty()) object["repair"] = error.repair;
   if (error.resets_at_ms != 0) object["resetsAt"] = error.resets_at_ms;
+  for (const auto& [name, value] : error.data) object[name] = value;
   return object;
 }
 
@@ -80,10 +89,10 @@ net::Task<Result<>> reply_wrong_method(net::HttpExchange& exchange,
                                        const std::vector<std::string>& methods) {
   std::string allowed;
   for (const std::string& method : methods) allowed += (allowed.empty() ? "" : ", ") + method;
-  const Error error{
-      Code::invalid,
-      exchange.request().target + " has no " + exchange.request().method + "; use " + allowed,
-      {}};
+  const Error error = fail(Code::invalid, Reason{"wrong_method"},
+                           exchange.request().target + " has no " + exchange.request().method,
+                           Repair{"use " + allowed})
+                          .error();
   co_return co_await exchange.reply(405, {{"content-type", "application/json"}, {"allow", allowed}},
                                     error_body(error), Deadline::in(kReplyDeadline));
 }

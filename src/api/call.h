@@ -6,6 +6,7 @@
 #include <string>
 
 #include "api/facade.h"
+#include "api/fields.h"
 #include "base/json.h"
 #include "control/key_ring.h"
 #include "control/supervisor.h"
@@ -21,22 +22,25 @@ struct Call {
   std::map<std::string, std::string> params;  // of the path, decoded
   control::Caller caller;
   Deadline deadline;
-  Carries carries;  // what its route says
+  Carries carries;                    // what its route says
+  const CallFields* takes = nullptr;  // the same; the query was checked by it
 
   const std::string& param(const std::string& name) const { return params.at(name); }
   std::string query(std::string_view name) const { return std::string(target.query_value(name)); }
+  // A query value that the table says is an integer.
+  std::optional<std::uint64_t> number(std::string_view name) const;
   bool flag(std::string_view name) const {
     const std::string_view value = target.query_value(name);
     return value == "1" || value == "true";
   }
   const core::TenantId& tenant() const { return caller.tenant.id; }
-  // The body as a JSON object; an empty body is an empty object.
+  // The body as a JSON object, checked by the route's table; an empty body is an empty object.
   net::Task<Result<json::object>> json_body();
   net::Task<Result<>> reply_json(int status, const json::value& body);
 };
 
 int http_status(Code code);
-// {code, message, repair?, resetsAt?}
+// {code, message, reason?, repair?, resetsAt?} and the error's data.
 json::object error_json(const Error& error);
 // Answers with the error, unless an answer has begun.
 net::Task<void> reply_error(net::HttpExchange& exchange, const Error& error);

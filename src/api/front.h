@@ -15,9 +15,11 @@ class Front {
   // Code::internal for a façade that does not say what it serves: it would not be started.
   Result<> add(std::unique_ptr<Facade> facade);
   net::Task<void> handle(net::HttpExchange& exchange);
-  const std::vector<std::unique_ptr<Facade>>& facades() const { return facades_; }
 
  private:
+  // GET /surfaces: what every façade can be asked, and what of guests it carries.
+  net::Task<void> reply_surfaces(net::HttpExchange& exchange) const;
+
   std::vector<std::unique_ptr<Facade>> facades_;
 };
 

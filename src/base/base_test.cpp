@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "base/result.h"
 #include "base/sys.h"
 #include "base/text.h"
 
@@ -45,6 +46,25 @@ TEST(Text, BigEndianRoundTrip) {
   EXPECT_EQ(get_u16(out.data()), 0xA1B2);
   EXPECT_EQ(get_u32(out.data() + 2), 0xDEADBEEF);
   EXPECT_EQ(get_u64(out.data() + 6), 0x0123456789ABCDEFULL);
+}
+
+TEST(Error, CarriesWhatProgramsCompareBesideWhatPeopleRead) {
+  const Error full = fail(Code::exhausted, Reason{"launch_rate"}, "too many launches",
+                          Repair{"wait, or ask an administrator for a higher limit"})
+                         .error();
+  EXPECT_EQ(full.reason, "launch_rate");
+  EXPECT_EQ(full.repair, "wait, or ask an administrator for a higher limit");
+  EXPECT_EQ(full.message, "too many launches; wait, or ask an administrator for a higher limit");
+
+  // What was being attempted is said in front; the rest stays.
+  const Error passed_on = fail(full, "forking").error();
+  EXPECT_EQ(passed_on.message, "forking: " + full.message);
+  EXPECT_EQ(passed_on.reason, full.reason);
+  EXPECT_EQ(passed_on.repair, full.repair);
+
+  EXPECT_EQ(fail(Code::invalid, "no name", Repair{"give a name"}).error().message,
+            "no name; give a name");
+  EXPECT_EQ(fail(Code::invalid, Reason{"no_name"}, "no name").error().message, "no name");
 }
 
 TEST(Json, NamesThePathOfTheFirstMistake) {

@@ -27,10 +27,19 @@ bool JsonReader::has(std::string_view name) const {
   return value != nullptr && !value->is_null();
 }
 
-void JsonReader::reject(std::string_view name, std::string_view why) {
+void JsonReader::reject(std::string_view name, std::string_view why, Repair repair) {
   if (error_) return;
-  error_ =
-      Error{Code::invalid, "member '" + path_ + std::string(name) + "' " + std::string(why), {}};
+  const std::string member = path_ + std::string(name);
+  error_ = fail(Code::invalid, Reason{"member_invalid"},
+                "member '" + member + "' " + std::string(why), std::move(repair))
+               .error();
+  error_->data = {{"member", member}};
+}
+
+void JsonReader::reject(std::string_view name, const Error& error) {
+  if (error_) return;
+  reject(name, error.message);
+  error_->repair = error.repair;
 }
 
 Result<> JsonReader::result() const {

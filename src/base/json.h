@@ -42,7 +42,9 @@ class JsonReader {
   const json::object* object(std::string_view name, bool required);
   const json::array* array(std::string_view name, bool required);
 
-  void reject(std::string_view name, std::string_view why);
+  void reject(std::string_view name, std::string_view why, Repair repair = {});
+  // What is wrong with its value, with its own repair.
+  void reject(std::string_view name, const Error& error);
   Result<> result() const;
 
  private:

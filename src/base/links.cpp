@@ -284,9 +284,17 @@ Result<> Links::add_neighbour(const std::string& device, const std::string& addr
 }
 
 Result<std::vector<std::string>> Links::addresses() const {
+  FB_TRY_ASSIGN(const std::vector<InterfaceAddress> found, interface_addresses());
+  std::vector<std::string> texts;
+  texts.reserve(found.size());
+  for (const InterfaceAddress& one : found) texts.push_back(one.address);
+  return texts;
+}
+
+Result<std::vector<InterfaceAddress>> Links::interface_addresses() const {
   Message message(RTM_GETADDR, NLM_F_DUMP);
   message.family_header<ifaddrmsg>().ifa_family = AF_UNSPEC;
-  std::vector<std::string> found;
+  std::vector<InterfaceAddress> found;
   FB_TRY(exchange(socket_.get(), message.header(), "listing addresses", [&](const nlmsghdr& reply) {
     const auto& header = family_header<ifaddrmsg>(reply);
     if (header.ifa_scope == RT_SCOPE_HOST) return;
@@ -300,7 +308,10 @@ Result<std::vector<std::string>> Links::addresses() const {
         (type == IFA_LOCAL ? local : any) = text;
     });
     // A point-to-point link has both: the second is the other end.
-    if (!local.empty() || !any.empty()) found.push_back(local.empty() ? any : local);
+    if (local.empty() && any.empty()) return;
+    const bool between_two = !local.empty() && !any.empty() && local != any;
+    const std::uint8_t whole = header.ifa_family == AF_INET ? 32 : 128;
+    found.push_back({local.empty() ? any : local, between_two ? whole : header.ifa_prefixlen});
   }));
   return found;
 }

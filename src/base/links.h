@@ -52,6 +52,8 @@ class Links {
                          const Mac& mac) const;
   // Every address of this namespace but loopback ones.
   Result<std::vector<std::string>> addresses() const;
+  // The same with the networks that they are in; one of a link between two has no network.
+  Result<std::vector<InterfaceAddress>> interface_addresses() const;
 
  private:
   explicit Links(UniqueFd socket) : socket_(std::move(socket)) {}

@@ -37,6 +37,18 @@ std::string Error::text() const {
   return detail.empty() ? message : message + " (" + detail + ")";
 }
 
+std::unexpected<Error> fail(Code code, std::string message, Repair repair) {
+  return fail(code, Reason{}, std::move(message), std::move(repair));
+}
+
+std::unexpected<Error> fail(Code code, Reason reason, std::string message, Repair repair) {
+  Error error{.code = code, .message = std::move(message)};
+  if (!repair.text.empty()) error.message += "; " + repair.text;
+  error.reason = std::move(reason.word);
+  error.repair = std::move(repair.text);
+  return std::unexpected(std::move(error));
+}
+
 namespace {
 Code code_of_errno(int err) {
   switch (err) {
@@ -76,10 +88,17 @@ Code code_of_errno(int err) {
       return Code::internal;
   }
 }
+
+Reason reason_of_errno(int err) {
+  if (err == ENOSPC || err == EDQUOT) return Reason{"disk_full"};
+  if (err == EROFS) return Reason{"read_only"};
+  return {};
+}
 }  // namespace
 
 std::unexpected<Error> fail_errno(std::string_view doing, int err) {
-  return fail(code_of_errno(err), std::string(doing) + ": " + std::strerror(err));
+  return fail(code_of_errno(err), reason_of_errno(err),
+              std::string(doing) + ": " + std::strerror(err));
 }
 
 std::unexpected<Error> fail_errno(std::string_view doing) {

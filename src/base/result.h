@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace firebreak {
 
@@ -26,14 +27,27 @@ enum class Code {
 
 std::string_view to_string(Code code);
 
+// Nobody reads meaning out of a message: programs compare `code` and `reason`, and show the rest.
 struct Error {
   Code code = Code::internal;
-  std::string message;            // safe to show a caller: what, why, how to repair
-  std::string detail;             // for the log only: errno text, tail of stderr
+  std::string message;  // safe to show a caller: what, why, and the repair if there is one
+  std::string detail;   // for the log only: errno text, tail of stderr
   std::int64_t resets_at_ms = 0;  // of a limit: when to try again, Unix milliseconds; 0: unknown
+  std::string reason;  // a stable word for programs: "launch_rate"; empty: the code says enough
+  std::string repair;  // what the caller can do; the message ends with it
+  std::vector<std::pair<std::string, std::string>> data;  // more for programs: {"dimension", ...}
 
   // "message (detail)": for logs and terminal output of the operator.
   std::string text() const;
+};
+
+// What the caller can do about an error.
+struct Repair {
+  std::string text;
+};
+// The stable word of an error.
+struct Reason {
+  std::string word;
 };
 
 template <class T = void>
@@ -42,6 +56,10 @@ using Result = std::expected<T, Error>;
 inline std::unexpected<Error> fail(Code code, std::string message, std::string detail = {}) {
   return std::unexpected(Error{code, std::move(message), std::move(detail)});
 }
+
+// The message becomes "message; repair".
+std::unexpected<Error> fail(Code code, std::string message, Repair repair);
+std::unexpected<Error> fail(Code code, Reason reason, std::string message, Repair repair = {});
 
 // Passes an error on with what was being attempted: "starting vm: <message>".
 inline std::unexpected<Error> fail(Error error, std::string_view doing) {

@@ -28,7 +28,8 @@ Result<> check_replaceable(const Landing& landing, bool typed, const std::string
                 typed ? 0 : AT_SYMLINK_NOFOLLOW) != 0)
     return errno == ENOENT || errno == ELOOP ? Result<>() : fail_errno(path);
   if (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) return {};
-  return fail(Code::conflict, path + " is not a regular file here; choose another target");
+  return fail(Code::conflict, path + " is not a regular file here",
+              Repair{"choose another target"});
 }
 
 }  // namespace
@@ -41,9 +42,10 @@ Result<Landing> land_file(const std::string& target, const std::string& source) 
                                                        : target.substr(0, slash + 1);
   std::string name = inside ? source : target.substr(slash == std::string::npos ? 0 : slash + 1);
   if (!inside && name.empty())
-    return fail(Code::not_found, target + " is not a directory here; make it first");
+    return fail(Code::not_found, target + " is not a directory here", Repair{"make it first"});
   if (name.empty() || name == "." || name == ".." || name.contains('/') || name.contains('\0'))
-    return fail(Code::invalid, "the source has no file name; name the file in the target, too");
+    return fail(Code::invalid, "the source has no file name",
+                Repair{"name the file in the target, too"});
   FB_TRY_ASSIGN(UniqueFd opened, sys::open(directory, O_PATH | O_DIRECTORY));
   Landing landing{.directory = std::move(opened), .name = std::move(name)};
   FB_TRY(check_replaceable(landing, !inside, inside ? target + "/" + source : target));

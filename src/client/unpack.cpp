@@ -150,10 +150,8 @@ Result<> Unpack::enter_parent(const std::string& parent) {
   auto opened =
       make_dirs(target_.get(), parent, {.mode = kPlainModes & ~mask_, .owner = {}}, kNoLinks);
   if (!opened && opened.error().code == Code::denied)
-    return fail(Code::denied,
-                "a link is in the way, or you may not enter the directory; remove it, or choose "
-                "another target",
-                opened.error().message);
+    return fail(Code::denied, "a link is in the way, or you may not enter the directory",
+                Repair{"remove it, or choose another target"});
   if (!opened) return std::unexpected(std::move(opened).error());
   parent_ = *std::move(opened);
   parent_path_ = parent;

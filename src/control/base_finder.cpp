@@ -67,13 +67,13 @@ net::Task<Result<image::FoundBase>> BaseFinder::find(BaseQuery query,
   if (const auto base = settings_.managed.find(name); base != settings_.managed.end())
     co_return managed(base->second, settings_.ca);
   if (registries_.any()) co_return co_await find_registry(std::move(name), query, notes, deadline);
-  co_return fail(Code::not_found,
-                 "there is no base image " + asked + " here; use one of " +
-                     names_of(settings_.managed) +
-                     ", scratch, an image of yours as NAME or NAME:VERSION, or an OCI layout in "
-                     "the context as oci:PATH; or let the operator map the name with "
-                     "--base-aliases " +
-                     asked + "=" + kDebianBase + ", or allow a registry with --registries HOST");
+  co_return fail(
+      Code::not_found, "there is no base image " + asked + " here",
+      Repair{"use one of " + names_of(settings_.managed) +
+             ", scratch, an image of yours as NAME or NAME:VERSION, or an OCI layout in "
+             "the context as oci:PATH; or let the operator map the name with "
+             "--base-aliases " +
+             asked + "=" + kDebianBase + ", or allow a registry with --registries HOST"});
 }
 
 net::Task<Result<std::vector<ManagedBase>>> BaseFinder::list(Deadline deadline) {
@@ -140,11 +140,11 @@ net::Task<Result<image::FoundBase>> BaseFinder::find_layout(image::LayoutReferen
                                                             std::vector<std::string>& notes) {
   if (layout.absolute() && !by_operator)
     co_return fail(Code::invalid,
-                   query.name +
-                       ": an absolute path would be one of the server's host; put the "
-                       "layout into the context and name it by its path there, or let "
-                       "the operator map a name to it with --base-aliases NAME=" +
-                       query.name);
+                   query.name + ": an absolute path would be one of the server's host",
+                   Repair{"put the "
+                          "layout into the context and name it by its path there, or let "
+                          "the operator map a name to it with --base-aliases NAME=" +
+                          query.name});
   auto work = [&] { return open_layout(layout, query.context); };
   auto opened = co_await net::run_blocking(pool_, work);
   if (!opened) co_return fail(opened.error(), query.name);
@@ -190,9 +190,10 @@ net::Task<Result<std::optional<image::FoundBase>>> BaseFinder::find_image(core::
   if (!version || version->state != core::VersionState::successful) co_return std::nullopt;
   const std::string& builder = services_.engines.standard().name();
   if (version->engine != builder)
-    co_return fail(Code::invalid, "the base image " + name + " was made by the engine " +
-                                      version->engine + ", and builds use " + builder +
-                                      "; build the base image again");
+    co_return fail(Code::invalid,
+                   "the base image " + name + " was made by the engine " + version->engine +
+                       ", and builds use " + builder,
+                   Repair{"build the base image again"});
   FB_CO_TRY_ASSIGN(machine::DiskContent disk,
                    services_.catalogue.disk(core::snapshot_of(*version)));
   FB_CO_TRY_ASSIGN(image::ImageConfig config, config_of(*version));

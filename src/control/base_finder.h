@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "control/registry.h"
+#include "control/oci_registries.h"
 #include "control/services.h"
 #include "image/base_disk.h"
 #include "image/builder.h"

@@ -33,9 +33,10 @@ Result<BuildEnv> parse_build_env(
       const std::size_t equals = line.find('=');
       const std::string name(line.substr(0, equals));
       if (!is_name(name))
-        return fail(Code::invalid, "--build-env: number " + std::to_string(number) +
-                                       " must be NAME=VALUE, or NAME for the server's own value; "
-                                       "a name has letters, digits and '_'");
+        return fail(Code::invalid,
+                    "--build-env: number " + std::to_string(number) +
+                        " must be NAME=VALUE, or NAME for the server's own value",
+                    Repair{"a name has letters, digits and '_'"});
       std::optional<std::string> value;
       if (equals != std::string_view::npos)
         value = line.substr(equals + 1);

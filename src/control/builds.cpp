@@ -1,7 +1,12 @@
 #include "control/builds.h"
 
+#include <array>
+#include <string_view>
+#include <utility>
+
 #include "base/sys.h"
 #include "control/build_keys.h"
+#include "control/host_limits.h"
 #include "control/version_config.h"
 #include "image/base_copy.h"
 #include "image/image_config_json.h"
@@ -22,12 +27,23 @@ constexpr auto kQueueTime = std::chrono::hours(6);
 // How long tasks that were told to end are waited for.
 constexpr auto kCutTime = std::chrono::seconds(5);
 
-// The code that AWS's users know, then what happened.
+// The code that AWS's users know, by the reason of an error.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kBuildCodes{{
+    {"archive_invalid", "ARCHIVE_INVALID"},
+    {"archive_without_dockerfile", "ARCHIVE_DOCKERFILE_NOT_FOUND"},
+    {"bucket_elsewhere", "S3_CROSS_REGION_ACCESS_DENIED"},
+    {"bucket_not_found", "S3_NO_SUCH_BUCKET"},
+    {"disk_full", "DISK_STORAGE_FULL"},
+    {"object_archived", "S3_INVALID_OBJECT"},
+    {"object_denied", "S3_ACCESS_DENIED"},
+    {"object_not_found", "S3_NO_SUCH_KEY"},
+}};
+
+// That code, then what happened.
 std::string reason_of(const Error& error) {
   const std::string& text = error.message;
-  const auto known = [&text](std::string_view prefix) { return text.starts_with(prefix); };
-  if (known("S3_") || known("ARCHIVE_")) return text;
-  if (text.contains("No space left on device")) return "DISK_STORAGE_FULL: " + text;
+  for (const auto& [reason, code] : kBuildCodes)
+    if (error.reason == reason) return std::string(code) + ": " + text;
   switch (error.code) {
     case Code::guest:
     case Code::invalid:
@@ -242,8 +258,8 @@ net::Task<void> Builds::run(ActivePtr active) {
       error = {Code::conflict, closing_ ? "the server was stopped" : "the build was cancelled", {}};
     else if (deadline.passed())
       error = {Code::timeout,
-               "the build took longer than " + std::to_string(config_.time.count()) + " seconds; " +
-                   error.message,
+               "the build took longer than " + std::to_string(config_.time.count()) +
+                   " seconds: " + error.message,
                {}};
     services_.log.warn("build failed",
                        {{"build", made.build.id.str()}, {"error", snapshot.error().text()}});
@@ -294,11 +310,12 @@ image::BuildMachineSpec Builds::machine_spec(const ActivePtr& active) {
                           .baseline_mib = size->memory_mib,
                           .baseline_millicpu = size->baseline_millicpu};
   return {.size = {.vcpus = size->peak_vcpus, .memory_mib = size->peak_memory_mib},
+          .limits = host_limits(*size),
           .network = services_.networks != nullptr && active->egress != core::kNoEgress,
           .hidden = image::credentials_in(config_.run_env),
           .starting =
               [this, active, use](std::string id) {
-                if (active->machines.insert(id).second) services_.builds += use;
+                if (active->machines.insert(id).second) capacity_.add_build(use);
                 active->room.release();
                 images_.building().insert(id);
               },
@@ -309,7 +326,7 @@ image::BuildMachineSpec Builds::machine_spec(const ActivePtr& active) {
           },
           .ended = [this, active, use](std::string id) -> net::Task<void> {
             co_await egress_.dismiss_build(id);
-            if (active->machines.erase(id) != 0) services_.builds -= use;
+            if (active->machines.erase(id) != 0) capacity_.remove_build(use);
             images_.building().erase(id);
           }};
 }

@@ -6,9 +6,9 @@
 
 #include <utility>
 
-#include "control/lifecycle.h"
-#include "control/live_microvm.h"
+#include "control/live_microvms.h"
 #include "control/services.h"
+#include "control/suspending.h"
 #include "control/warm_pool.h"
 
 namespace firebreak::control {
@@ -37,8 +37,15 @@ class Room {
 
 class Capacity {
  public:
-  Capacity(Services& services, Registry& registry, WarmPool& pool, Lifecycle& lifecycle)
-      : services_(services), registry_(registry), pool_(pool), lifecycle_(lifecycle) {}
+  Capacity(const Services& services, LiveMicrovms& live, WarmPool& pool, Suspending& suspending)
+      : needs_{services.engines,
+               services.catalogue,
+               services.clock,
+               services.metrics,
+               services.options,
+               live,
+               pool,
+               suspending} {}
 
   // Code::unavailable with what ran out when even giving things up does not make room. Others
   // cannot get the same room while the caller keeps it.
@@ -47,6 +54,9 @@ class Capacity {
   // Gives things up until the host's use fits its budget.
   net::Task<void> relieve();
   core::HostUse use() const;
+  // Machines that build images; counted by Builds.
+  void add_build(const core::HostUse& use) { builds_ += use; }
+  void remove_build(const core::HostUse& use) { builds_ -= use; }
   // Whether memory is left for something that nobody asked for, and for a launch beside it.
   bool has_room() const;
 
@@ -57,10 +67,18 @@ class Capacity {
                                              const core::TenantId& tenant) const;
   net::Task<void> give_up(std::vector<core::Reclaimable> victims);
 
-  Services& services_;
-  Registry& registry_;
-  WarmPool& pool_;
-  Lifecycle& lifecycle_;
+  struct Needs {
+    const machine::Engines& engines;
+    image::Catalogue& catalogue;
+    const core::Clock& clock;
+    obs::Metrics& metrics;
+    const ControlOptions& options;
+    LiveMicrovms& live;
+    WarmPool& pool;
+    Suspending& suspending;
+  };
+  Needs needs_;
+  core::HostUse builds_;
   core::HostUse promised_;  // room that is kept for somebody
 };
 

@@ -11,8 +11,8 @@
 #include "base/text.h"
 #include "control/app_log.h"
 #include "control/build_log.h"
+#include "control/host_limits.h"
 #include "control/key_ring.h"
-#include "control/lifecycle.h"
 #include "control/task_test_support.h"
 #include "store/sqlite/sqlite_store.h"
 
@@ -60,8 +60,8 @@ class Keys : public ControlTest {
     EXPECT_TRUE(made) << made.error().text();
     return made.value_or(core::Tenant{});
   }
-  IssuedKey issue(const core::TenantId& tenant, bool admin = false) {
-    auto issued = run(ring_->issue(tenant, "k", admin));
+  IssuedKey issue(const core::TenantId& tenant, core::KeyKind kind = core::KeyKind::owner) {
+    auto issued = run(ring_->issue(tenant, "k", kind));
     EXPECT_TRUE(issued) << issued.error().text();
     return issued.value_or(IssuedKey{});
   }
@@ -75,13 +75,13 @@ TEST_F(Keys, AnIssuedKeyIsItsTenants) {
   const core::Tenant a = tenant("a");
   const core::Tenant b = tenant("b");
   const IssuedKey of_a = issue(a.id);
-  const IssuedKey of_b = issue(b.id, true);
+  const IssuedKey of_b = issue(b.id, core::KeyKind::administrator);
   const auto caller = ring_->authenticate(of_a.api_key);
   ASSERT_TRUE(caller) << caller.error().text();
   EXPECT_EQ(caller->tenant, a);
   EXPECT_EQ(caller->key, of_a.key);
-  EXPECT_FALSE(caller->key.admin);
-  EXPECT_TRUE(ring_->authenticate(of_b.api_key)->key.admin);
+  EXPECT_FALSE(caller->key.admin());
+  EXPECT_TRUE(ring_->authenticate(of_b.api_key)->key.admin());
   EXPECT_THAT(ring_->keys(a.id), ElementsAre(of_a.key));
 }
 
@@ -129,7 +129,7 @@ TEST_F(Keys, ARevokedKeyIsRefusedAtOnceAndAfterARestart) {
 TEST_F(Keys, SessionsEndWithTheirTimeAndWithTheirKey) {
   const core::Tenant a = tenant("a");
   const IssuedKey issued = issue(a.id);
-  const Session role{"role", "AROA1", "name", {}};
+  const RoleSession role{"role", "AROA1", "name", {}};
   auto session = ring_->issue_session(a.id, issued.key.id, role, core::Seconds(900));
   ASSERT_TRUE(session);
   auto signer = ring_->signer(session->access_key_id, session->token);
@@ -152,7 +152,7 @@ TEST_F(Keys, SessionsAreMadeByAKeyOfTheirTenantOrForAMicrovm) {
   const core::Tenant a = tenant("a");
   const core::Tenant b = tenant("b");
   const auto code = [this](const core::TenantId& of, const core::KeyId& key, const char* microvm) {
-    const Session session{"role", "AROA1", "name", core::MicrovmId(microvm)};
+    const RoleSession session{"role", "AROA1", "name", core::MicrovmId(microvm)};
     const auto issued = ring_->issue_session(of, key, session, core::Seconds(900));
     const auto signer = ring_->signer(issued->access_key_id, issued->token);
     return signer ? std::string(signer->caller.tenant.name) : signer.error().message;
@@ -202,7 +202,7 @@ TEST_F(Keys, ARemovedTenantsKeysAreGone) {
   EXPECT_FALSE(ring_->authenticate(issued.api_key));
   EXPECT_EQ(ring_->tenant(a.id), nullptr);
   EXPECT_THAT(ring_->tenants(), IsEmpty());
-  EXPECT_EQ(run(ring_->issue(a.id, "k", false)).error().code, Code::not_found);
+  EXPECT_EQ(run(ring_->issue(a.id, "k")).error().code, Code::not_found);
 }
 
 TEST_F(Keys, LimitsCountForTheNextRequest) {

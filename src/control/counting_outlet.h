@@ -1,4 +1,4 @@
-// The outlet of a server that masks and records nothing: bytes pass as they are and are counted in
+// The outlet that counts: bytes pass as they are and are counted in
 // firebreak_guest_bytes_total, by origin. One executor.
 #pragma once
 
@@ -13,6 +13,7 @@ class CountingOutlet : public Outlet {
  public:
   explicit CountingOutlet(obs::Metrics& metrics);
   std::unique_ptr<Flow> open(const Passage& passage) override;
+  std::size_t reach(const core::TenantId&) const override { return 0; }
   void count_traffic(const core::TenantId& tenant, std::uint64_t bytes) override;
 
  private:

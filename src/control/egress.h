@@ -1,20 +1,33 @@
 // Which network a microVM gets: names of policies become policies, policies become rules. Missing
-// or unreadable means no network. Owned by the Lifecycle; one executor.
+// or unreadable means no network. Owned by the
+// Supervisor; one executor.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "control/live_microvm.h"
-#include "control/services.h"
+#include "control/live_microvms.h"
 #include "core/egress_decision.h"
+#include "obs/log.h"
+#include "store/database.h"
+
+namespace firebreak::egress {
+class Networks;
+}
 
 namespace firebreak::control {
 
 class Egress {
  public:
-  Egress(Services& services, Registry& registry) : services_(services), registry_(registry) {}
+  struct Needs {
+    store::Database& db;
+    obs::Log& log;
+    const LiveMicrovms& live;
+    egress::Networks* networks;  // none: this host has none for microVMs
+  };
+  explicit Egress(Needs needs) : needs_(needs) {}
 
   // Policies of the operator, for all tenants: those of the configuration.
   void set_common(std::map<std::string, core::EgressPolicy> policies) {
@@ -36,13 +49,16 @@ class Egress {
                                         std::optional<std::string> asked,
                                         const core::ImageVersion& version);
 
+  // The same when nothing was asked for.
+  std::string default_for(const core::Tenant& tenant, const core::ImageVersion& version) const;
+
   // The same refusals as choose(), for a policy that a caller names.
   net::Task<Result<>> check_choice(core::TenantId tenant, std::string name);
 
   // Whether the microVM has a card with a network behind it.
-  bool has_network(const LiveMicrovm& vm) const { return gives_network(vm.record.egress); }
+  bool has_network(const LiveMicrovm& vm) const { return gives_network(vm.record().egress); }
   bool gives_network(std::string_view policy) const {
-    return services_.networks != nullptr && policy != core::kNoEgress;
+    return needs_.networks != nullptr && policy != core::kNoEgress;
   }
   // The microVM's policy decides from now on. Never fails open.
   net::Task<Result<>> admit(LivePtr vm, Deadline deadline);
@@ -68,11 +84,12 @@ class Egress {
   Result<core::EgressPolicy> find_maximum(const std::string& name) const;
   net::Task<core::EgressStack> stack_for(core::TenantId tenant, std::string machine,
                                          std::string policy);
+  net::Task<Result<>> decide_again(std::string machine, core::TenantId tenant,
+                                   std::function<std::string()> policy, Deadline deadline);
   // Admits the tenant's admitted microVMs and builds again, with the policies in the store now.
   net::Task<Result<>> admit_again(core::TenantId tenant, Deadline deadline);
 
-  Services& services_;
-  Registry& registry_;
+  Needs needs_;
   std::map<std::string, core::EgressPolicy> common_;
   struct Build {
     core::TenantId tenant;

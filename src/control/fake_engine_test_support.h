@@ -1,14 +1,17 @@
 // An engine whose machines are entries in a table, and the services around it, for tests of what
-// drives machines. One thread; its machines have no agent.
+// drives machines. One thread. Its machines have an agent if the test gives the host FakeGuests.
 #pragma once
 
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,28 +21,79 @@
 #include "base/sys.h"
 #include "control/counting_outlet.h"
 #include "control/limits_gate.h"
+#include "control/live_microvm.h"
 #include "control/services.h"
 #include "store/sqlite/sqlite_store.h"
 
 namespace firebreak::control {
 
-// Moves only when told.
-class SetClock final : public core::Clock {
+// Time that moves only when told: the clock, and the pauses that wait for it.
+class SetClock final : public core::Clock, public Pauses {
  public:
+  using Pauses::pause;
   core::Time now() const override { return now_; }
-  void pass(core::Millis span) { now_ += span; }
+  void pass(core::Millis span) {
+    now_ += span;
+    for (const auto& [at, waiting] : waiting_)
+      if (at <= now_) waiting->notify();
+  }
+  net::Task<void> pause(core::Millis span, net::Event& early) override {
+    const auto forget = [this](net::Event* event) {
+      std::erase_if(waiting_, [event](const auto& entry) { return entry.second == event; });
+    };
+    const std::unique_ptr<net::Event, decltype(forget)> waiting(&early, forget);
+    waiting_.emplace_back(now_ + span, &early);
+    (void)co_await early.wait(Deadline::in(std::chrono::hours(1)));
+  }
 
  private:
   core::Time now_{core::Seconds(1'000'000)};
+  std::vector<std::pair<core::Time, net::Event*>> waiting_;
+};
+
+// The guests of a fake host: they live on when the server that started them is gone.
+class FakeGuests {
+ public:
+  virtual ~FakeGuests() = default;
+  // A new guest, or one from the saved state that save() left.
+  virtual net::Task<Result<>> start(const std::string& id) = 0;
+  virtual std::unique_ptr<machine::AgentClient> connect(const std::string& id,
+                                                        net::asio::any_io_executor executor) = 0;
+  virtual void save(const std::string& id) = 0;
+  virtual void copy(const std::string& id, const std::string& child) = 0;
+  virtual void end(const std::string& id) = 0;
 };
 
 // What the fake host holds and what was asked of it.
 struct FakeHost {
-  std::set<std::string> machines;   // alive
-  std::set<std::string> suspended;  // saved
+  std::vector<machine::BootSpec> booted;  // none of them came up
+  std::set<std::string> machines;         // alive
+  std::set<std::string> suspended;        // saved
+  std::set<std::string> awake;            // alive, and woken
+  // Asked before and told after every call that changes the host: "restore", "wake", "suspend", ...
+  // A call whose `before` fails has changed nothing; one whose `after` fails has done its work.
+  std::function<Result<>(std::string_view call, const std::string& id)> before;
+  std::function<Result<>(std::string_view call, const std::string& id)> after;
+  FakeGuests* guests = nullptr;  // none: the machines have no agent
+  std::list<net::Event*> exits;  // of tasks that wait for the end of a process
+
+  // The process of a machine ends by itself.
+  void lose(const std::string& id) {
+    machines.erase(id);
+    awake.erase(id);
+    if (guests != nullptr) guests->end(id);
+    for (net::Event* waiting : exits) waiting->notify();
+  }
+  Result<> ask(std::string_view call, const std::string& id) const {
+    return before ? before(call, id) : Result<>();
+  }
+  Result<> tell(std::string_view call, const std::string& id) const {
+    return after ? after(call, id) : Result<>();
+  }
   int restored = 0;
   int ended = 0;
   bool refuse = false;  // restores fail
+  Result<> verified;    // what a look at snapshots says
   machine::Features features{machine::Feature::cut_layers, machine::Feature::fork,
                              machine::Feature::network, machine::Feature::park,
                              machine::Feature::suspend};
@@ -65,21 +119,58 @@ class FakeMachine final : public machine::Machine {
   machine::Isolation isolation() const override { return machine::Isolation::emulated; }
   machine::Size size() const override { return {}; }
   pid_t pid() const override { return 0; }
-  machine::AgentClient& agent() override { std::abort(); }
+  machine::AgentClient& agent() override {
+    if (!agent_) std::abort();
+    return *agent_;
+  }
+  // Connects to the guest that its host has for it.
+  net::Task<Result<>> connect(bool start) {
+    if (host_.guests == nullptr) co_return Result<>();
+    if (start) FB_CO_TRY(co_await host_.guests->start(id_));
+    agent_ = host_.guests->connect(id_, co_await net::asio::this_coro::executor);
+    co_return Result<>();
+  }
   const machine::Phases& phases() const override { return phases_; }
-  net::Task<Result<>> wake(const machine::Identity&, Deadline) override { return done(); }
+  net::Task<Result<>> wake(const machine::Identity&, Deadline deadline) override {
+    FB_CO_TRY(host_.ask("wake", id_));
+    if (agent_) FB_CO_TRY(co_await agent_->health(deadline));
+    host_.awake.insert(id_);
+    co_return host_.tell("wake", id_);
+  }
   net::Task<Result<>> rehearse(Deadline) override { return done(); }
   net::Task<Result<>> park(Deadline) override { return done(); }
-  net::Task<Result<>> unpark(const machine::Identity&, Deadline) override { return done(); }
+  net::Task<Result<>> unpark(const machine::Identity& identity, Deadline deadline) override {
+    FB_CO_TRY(host_.ask("unpark", id_));
+    co_return co_await wake(identity, deadline);
+  }
   net::Task<Result<>> detach_network() override { return done(); }
   net::Task<Result<>> cut_layer(const std::string&, Deadline) override { return done(); }
   net::Task<Result<>> snapshot(const std::string&, Deadline) override { return done(); }
-  net::Task<Result<>> suspend(Deadline) override { return done(); }
-  net::Task<Result<>> fork(const std::vector<std::string>&, Deadline) override { return done(); }
-  net::Task<Result<>> terminate(Deadline) override {
-    ++host_.ended;
+  net::Task<Result<>> suspend(Deadline) override {
+    FB_CO_TRY(host_.ask("suspend", id_));
+    if (agent_) agent_->close();
     host_.machines.erase(id_);
-    return done();
+    host_.awake.erase(id_);
+    host_.suspended.insert(id_);
+    if (host_.guests != nullptr) host_.guests->save(id_);
+    co_return host_.tell("suspend", id_);
+  }
+  net::Task<Result<>> fork(const std::vector<std::string>& ids, Deadline) override {
+    FB_CO_TRY(host_.ask("fork", id_));
+    for (const std::string& id : ids) {
+      FB_CO_TRY(host_.ask("fork child", id));
+      host_.suspended.insert(id);
+      if (host_.guests != nullptr) host_.guests->copy(id_, id);
+    }
+    co_return host_.tell("fork", id_);
+  }
+  net::Task<Result<>> terminate(Deadline) override {
+    FB_CO_TRY(host_.ask("terminate", id_));
+    ++host_.ended;
+    if (agent_) agent_->close();
+    host_.suspended.erase(id_);
+    host_.lose(id_);
+    co_return host_.tell("terminate", id_);
   }
   Result<machine::ProcessUsage> usage() const override {
     auto at = host_.usage.find(id_);
@@ -87,7 +178,17 @@ class FakeMachine final : public machine::Machine {
     return at->second;
   }
   Result<> set_limits(const machine::HostLimits&) override { return {}; }
-  net::Task<bool> wait_exit(Deadline) override { co_return false; }
+  bool killed_for_memory() const override { return false; }
+  net::Task<bool> wait_exit(Deadline deadline) override {
+    FakeHost& host = host_;
+    const std::string id = id_;
+    net::Event exit(co_await net::asio::this_coro::executor);
+    const auto forget = [&host](net::Event* event) { host.exits.remove(event); };
+    const std::unique_ptr<net::Event, decltype(forget)> waiting(&exit, forget);
+    host.exits.push_back(&exit);
+    while (host.machines.contains(id) && !deadline.passed()) (void)co_await exit.wait(deadline);
+    co_return !host.machines.contains(id);
+  }
   bool out_of_disk() const override { return false; }
   Result<> retry_disk() override { return {}; }
 
@@ -97,6 +198,7 @@ class FakeMachine final : public machine::Machine {
   FakeHost& host_;
   std::string id_;
   machine::Phases phases_;
+  std::unique_ptr<machine::AgentClient> agent_;
 };
 
 class FakeEngine final : public machine::Engine {
@@ -110,7 +212,10 @@ class FakeEngine final : public machine::Engine {
   machine::Isolation isolation() const override { return machine::Isolation::emulated; }
   machine::Features features() const override { return host_.features; }
 
-  net::Task<Made> boot(machine::BootSpec, Deadline) override { co_return cannot(); }
+  net::Task<Made> boot(machine::BootSpec spec, Deadline) override {
+    host_.booted.push_back(std::move(spec));
+    co_return cannot();
+  }
   net::Task<Result<std::shared_ptr<machine::Snapshot>>> load(const std::string& directory,
                                                              Deadline) override {
     co_return std::make_shared<FakeSnapshot>(directory);
@@ -118,19 +223,25 @@ class FakeEngine final : public machine::Engine {
   net::Task<Made> restore(std::shared_ptr<machine::Snapshot>, machine::LaunchSpec spec,
                           Deadline) override {
     if (host_.refuse) co_return cannot();
+    FB_CO_TRY(host_.ask("restore", spec.id));
     ++host_.restored;
-    host_.machines.insert(spec.id);
-    host_.usage[spec.id] = {};
-    co_return std::make_unique<FakeMachine>(host_, spec.id);
+    co_return co_await run("restore", spec.id, true);
   }
-  net::Task<Made> resume(const std::string&, Deadline, std::optional<bool>) override {
-    co_return cannot();
+  net::Task<Made> resume(const std::string& id, Deadline, std::optional<bool>) override {
+    FB_CO_TRY(host_.ask("resume", id));
+    if (host_.suspended.erase(id) == 0) co_return fail(Code::not_found, "it is not saved");
+    co_return co_await run("resume", id, true);
   }
-  net::Task<Made> attach(const std::string&, Deadline) override { co_return cannot(); }
+  net::Task<Made> attach(const std::string& id, Deadline) override {
+    if (!host_.machines.contains(id)) co_return fail(Code::not_found, "it does not run");
+    host_.awake.insert(id);  // a plain agent cannot freeze its guest
+    co_return co_await run("attach", id, false);
+  }
   net::Task<Result<>> discard(const std::string& id, Deadline) override {
-    host_.machines.erase(id);
+    FB_CO_TRY(host_.ask("discard", id));
     host_.suspended.erase(id);
-    co_return Result<>();
+    host_.lose(id);
+    co_return host_.tell("discard", id);
   }
   net::Task<Result<>> unload(const std::string&, Deadline) override { co_return Result<>(); }
   std::vector<machine::HeldSnapshot> held() const override { return {}; }
@@ -138,6 +249,7 @@ class FakeEngine final : public machine::Engine {
     return machine::DiskContent{};
   }
   machine::SnapshotBytes snapshot_bytes(const std::string&) const override { return {}; }
+  Result<> verify_snapshot(const std::string&) override { return host_.verified; }
   std::string snapshot_directory(const std::string& name) const override { return "/s/" + name; }
   Result<std::vector<std::string>> snapshots() const override { return std::vector<std::string>(); }
   net::Task<Result<>> remove_snapshot(const std::string&, Deadline) override {
@@ -158,11 +270,30 @@ class FakeEngine final : public machine::Engine {
   net::Task<Result<>> repair(machine::Leftover, Deadline) override { co_return Result<>(); }
 
  private:
+  net::Task<Made> run(std::string call, std::string id, bool start) {
+    host_.machines.insert(id);
+    host_.usage.try_emplace(id);
+    auto machine = std::make_unique<FakeMachine>(host_, id);
+    FB_CO_TRY(co_await machine->connect(start));
+    FB_CO_TRY(host_.tell(call, id));
+    co_return machine;
+  }
   static std::unexpected<Error> cannot() { return fail(Code::internal, "not in this test"); }
 
   FakeHost& host_;
   std::string name_;
 };
+
+// As if the store had it so.
+template <class Change>
+void rewrite(LiveMicrovm& vm, Change change) {
+  core::Microvm record = vm.record();
+  change(record);
+  vm.written(std::move(record));
+}
+inline void rewrite_state(LiveMicrovm& vm, core::MicrovmState state) {
+  rewrite(vm, [state](core::Microvm& record) { record.state = state; });
+}
 
 // Everything that Services names, on a directory of its own.
 class FakeWorld : public testing::Test {
@@ -176,6 +307,7 @@ class FakeWorld : public testing::Test {
                                .db = *db_,
                                .catalogue = catalogue_,
                                .clock = clock_,
+                               .pauses = clock_,
                                .log = log_,
                                .metrics = metrics_,
                                .gate = gate_,
@@ -184,7 +316,7 @@ class FakeWorld : public testing::Test {
                                .executor = io_.get_executor(),
                                .pool = pool_,
                                .options = {},
-                               .fault = {},
+                               .steps = Steps(),
                                .app_log = AppLog(io_.get_executor(), dir_ + "/logs"),
                                .changed = net::Broadcast(io_.get_executor())});
   }
@@ -192,7 +324,8 @@ class FakeWorld : public testing::Test {
 
   net::asio::io_context io_;
   net::asio::thread_pool pool_{1};
-  std::string dir_ = std::filesystem::temp_directory_path() / ("fb-world-" + sys::random_hex(8));
+  // In memory: no test here is about the disk.
+  std::string dir_ = "/dev/shm/fb-world-" + sys::random_hex(8);
   FakeHost host_;
   FakeEngine engine_{host_};
   machine::Engines engines_{engine_};

@@ -26,14 +26,17 @@ Result<> note_removed(const store::Store& store, const core::ImageVersion& versi
 Result<Removed> remove_in(store::Store& store, const core::TenantId& tenant,
                           const core::ImageId& id) {
   FB_TRY_ASSIGN(const auto image, store.find_image(tenant, id));
-  if (!image) return fail(Code::not_found, "there is no image " + id.str());
+  if (!image)
+    return fail(Code::not_found, Reason{"image_not_found"}, "there is no image " + id.str());
   if (image->state == ImageState::creating || image->state == ImageState::updating)
-    return fail(Code::conflict, image_cannot("removed while it is being built", *image));
+    return fail(Code::conflict, Reason{"being_built"},
+                image_cannot("removed while it is being built", *image));
   FB_TRY_ASSIGN(const auto live, store.live_microvms());
   for (const core::Microvm& microvm : live) {
     if (microvm.image == id)
-      return fail(Code::conflict,
-                  image_cannot("removed: microVMs of it live; terminate them first", *image));
+      return fail(Code::conflict, Reason{"in_use"},
+                  image_cannot("removed: microVMs of it live", *image),
+                  Repair{"terminate them first"});
   }
   Removed removed;
   FB_TRY_ASSIGN(const auto versions, store.list_versions(id));
@@ -46,15 +49,15 @@ Result<Removed> remove_version_in(store::Store& store, const core::Image& image,
                                   const core::ImageVersion& version) {
   FB_TRY_ASSIGN(const auto all, store.list_versions(image.id));
   if (all.size() < 2)
-    return fail(Code::conflict,
-                "the last version of image " + image.name + " cannot be removed; remove the image");
+    return fail(Code::conflict, "the last version of image " + image.name + " cannot be removed",
+                Repair{"remove the image"});
   FB_TRY_ASSIGN(const auto live, store.live_microvms());
   for (const core::Microvm& microvm : live) {
     if (microvm.image == image.id && microvm.image_version == version.number)
-      return fail(Code::conflict, "version " + core::version_text(version.number) + " of image " +
-                                      image.name +
-                                      " cannot be removed: microVMs of it live; terminate them "
-                                      "first");
+      return fail(Code::conflict, Reason{"in_use"},
+                  "version " + core::version_text(version.number) + " of image " + image.name +
+                      " cannot be removed: microVMs of it live",
+                  Repair{"terminate them first"});
   }
   Removed removed;
   FB_TRY(note_removed(store, version, removed));
@@ -126,7 +129,7 @@ net::Task<Result<>> Images::remove(core::TenantId tenant, std::string name_or_id
   FB_CO_TRY_ASSIGN(Removed removed, co_await services_.db.run([&](store::Store& store) {
     return remove_in(store, tenant, image.id);
   }));
-  services_.reach("image.removed");
+  services_.steps.reach("image.removed");
   co_await forget(std::move(removed), deadline);
   co_return Result<>();
 }

@@ -1,6 +1,7 @@
 #include "control/images.h"
 
 #include "base/json.h"
+#include "control/host_limits.h"
 #include "control/version_config.h"
 #include "image/hook_caller.h"
 #include "store/walk.h"
@@ -50,6 +51,13 @@ Result<> fail_unfinished_version(store::Store& store, const core::ImageVersion& 
     FB_TRY(store.update_build(build));
   }
   return {};
+}
+
+// Those of the microVMs that a snapshot of this size is for.
+machine::HostLimits limits_of(const machine::Size& size) {
+  const auto* found =
+      std::ranges::find(core::kSizes, size.memory_mib, &core::SizeClass::peak_memory_mib);
+  return found == core::kSizes.end() ? machine::HostLimits{} : host_limits(*found);
 }
 
 }  // namespace
@@ -127,8 +135,32 @@ net::Task<Result<core::Image>> Images::find(core::TenantId tenant, std::string n
                                             : store.find_image_by_name(tenant, name_or_id);
   });
   if (!found) co_return std::unexpected(found.error());
-  if (!*found) co_return fail(Code::not_found, "there is no image " + name_or_id);
+  if (!*found)
+    co_return fail(Code::not_found, Reason{"image_not_found"}, "there is no image " + name_or_id);
   co_return **found;
+}
+
+net::Task<Result<core::ImageVersion>> Images::set_active(core::ImageId image, std::uint32_t number,
+                                                         bool active) {
+  const core::Time now = services_.clock.now();
+  FB_CO_TRY_ASSIGN(
+      const core::ImageVersion changed,
+      co_await services_.db.run([&](store::Store& store) -> Result<core::ImageVersion> {
+        FB_TRY_ASSIGN(auto version, store.find_version(image, number));
+        if (!version)
+          return fail(Code::not_found, "there is no version " + core::version_text(number) +
+                                           " of the image any more");
+        if (active && version->state != core::VersionState::successful)
+          return fail(Code::conflict, "version " + core::version_text(number) + " is " +
+                                          std::string(to_string(version->state)) +
+                                          "; it cannot be active");
+        version->active = active;
+        version->updated = now;
+        FB_TRY(store.update_version(*version));
+        return *std::move(version);
+      }));
+  if (!active) co_await pool_.drop(changed);
+  co_return changed;
 }
 
 net::Task<Result<std::vector<core::ImageVersion>>> Images::versions(const core::Image& image) {
@@ -171,9 +203,11 @@ Result<> make_room(store::Store& store, const core::Image& image, std::size_t al
     }
     repair = "microVMs use its versions, terminate some of them";
   }
-  return fail(Code::exhausted, "limit versions_per_image reached: image " + image.name + " has " +
-                                   std::to_string(used) + " of " + std::to_string(allowed) +
-                                   " versions; " + repair);
+  return std::unexpected(core::limit_reached("versions_per_image", allowed, used,
+                                             "limit versions_per_image reached: image " +
+                                                 image.name + " has " + std::to_string(used) +
+                                                 " of " + std::to_string(allowed) + " versions",
+                                             Repair{repair}));
 }
 
 // In one transaction: nobody else writes between the looks and the writes.
@@ -187,8 +221,7 @@ Result<NewVersion> begin_in(store::Store& store, const core::TenantId& tenant,
   if (made.first) {
     FB_TRY_ASSIGN(const core::TenantUse use, store.tenant_use(tenant));
     if (use.images >= limits.images)
-      return fail(Code::exhausted,
-                  core::LimitRefusal{"images", limits.images, use.images, {}}.message());
+      return std::unexpected(core::LimitRefusal{"images", limits.images, use.images, {}}.error());
     made.image = {.id = core::new_image_id(),
                   .tenant = tenant,
                   .name = name,
@@ -198,7 +231,8 @@ Result<NewVersion> begin_in(store::Store& store, const core::TenantId& tenant,
   } else {
     made.image = *existing;
     if (made.image.state == ImageState::creating || made.image.state == ImageState::updating)
-      return fail(Code::conflict, image_cannot("built: a build of it is under way", made.image));
+      return fail(Code::conflict, Reason{"being_built"},
+                  image_cannot("built: a build of it is under way", made.image));
     FB_TRY_ASSIGN(const auto known, store.list_versions(made.image.id));
     FB_TRY(make_room(store, made.image, limits.versions_per_image, known.size(), prune, removed));
     for (const core::ImageVersion& other : known)
@@ -270,9 +304,8 @@ net::Task<Result<>> Images::validate(core::SnapshotRef snapshot, core::Hooks hoo
   FB_CO_TRY_ASSIGN(auto loaded, co_await services_.catalogue.load(std::move(snapshot), deadline));
   building_.insert(machine_id);
   auto body = [&]() -> net::Task<Result<>> {
-    FB_CO_TRY_ASSIGN(
-        auto clone,
-        co_await engine->restore(std::move(loaded), {.id = machine_id, .limits = {}}, deadline));
+    const machine::LaunchSpec spec{.id = machine_id, .limits = limits_of(loaded->size())};
+    FB_CO_TRY_ASSIGN(auto clone, co_await engine->restore(std::move(loaded), spec, deadline));
     Result<> valid = proceed();
     if (valid) valid = co_await clone->wake(machine::fresh_identity(machine_id, 1), deadline);
     if (valid) {
@@ -382,6 +415,7 @@ net::Task<Result<core::ImageVersion>> Images::build_from_base(
       .python_context = request.python_context,
       .preload = request.preload,
       .machine = {.size = {.vcpus = size.peak_vcpus, .memory_mib = size.peak_memory_mib},
+                  .limits = host_limits(size),
                   .starting = [this](std::string id) { building_.insert(id); },
                   .started = [](std::string) -> net::Task<Result<>> { co_return Result<>(); },
                   .ended = [this](std::string id) -> net::Task<void> {

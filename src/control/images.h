@@ -116,6 +116,10 @@ class Images {
   // Code::conflict for the last one, and while microVMs of it live.
   net::Task<Result<>> remove_version(core::Image image, core::ImageVersion version,
                                      Deadline deadline);
+  // Whether launches may choose it; one that is not active keeps no clones. Compared and written in
+  // one transaction. Code::conflict for one that was not built.
+  net::Task<Result<core::ImageVersion>> set_active(core::ImageId image, std::uint32_t number,
+                                                   bool active);
   // Removes all versions that nobody uses: not the newest that can run, none whose microVMs live.
   // Those it removed, oldest first. Code::denied for an image of the system.
   net::Task<Result<std::vector<core::ImageVersion>>> prune(core::TenantId tenant,

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "control/fake_engine_test_support.h"
+#include "control/host_limits.h"
 #include "control/task_test_support.h"
 
 namespace firebreak::control {
@@ -62,6 +63,14 @@ TEST_F(ImageRecords, TagsThatChangeDuringABuildStay) {
   EXPECT_EQ(made.image, image());
 }
 
+TEST_F(ImageRecords, TheMachineOfABuildHasTheLimitsOfItsMicrovms) {
+  (void)run_task(io_, images_->build_from_base(kTenant, {}, {.name = "web", .memory_mib = 512}, {},
+                                               Deadline::in(std::chrono::seconds(5))));
+  ASSERT_EQ(host_.booted.size(), 1U);
+  EXPECT_EQ(host_.booted[0].limits, host_limits(*core::size_for(512)));
+  EXPECT_GT(host_.booted[0].limits.memory_bytes, 0U);
+}
+
 TEST_F(ImageRecords, OfTwoBuildsOfAnImageAtOnceOneBegins) {
   NewVersion first = begun();
   finish(first, true);
@@ -96,6 +105,24 @@ TEST_F(ImageRecords, AVersionThatMadeRoomStaysIfTheBuildCannotBegin) {
   ASSERT_TRUE(versions);
   EXPECT_EQ(versions->size(), 2U);
   EXPECT_EQ(image().state, core::ImageState::updated);
+}
+
+// Whoever asks has looked at the version before: what it has become since counts.
+TEST_F(ImageRecords, AVersionThatWasLostMeanwhileDoesNotBecomeActive) {
+  NewVersion made = begun();
+  finish(made, true);
+  ASSERT_TRUE(run_task(io_, images_->set_active(made.image.id, made.version.number, false)));
+  write([&](store::Store& store) -> Result<> {
+    FB_TRY(fail_versions_of(store, made.snapshot().name, clock_.now()));
+    return {};
+  });
+  const auto active = run_task(io_, images_->set_active(made.image.id, made.version.number, true));
+  ASSERT_FALSE(active);
+  EXPECT_EQ(active.error().code, Code::conflict);
+  const auto versions = run_task(io_, images_->versions(made.image));
+  ASSERT_TRUE(versions && versions->size() == 1);
+  EXPECT_EQ(versions->front().state, core::VersionState::failed);
+  EXPECT_FALSE(versions->front().active);
 }
 
 }  // namespace

@@ -4,14 +4,15 @@
 
 #include "base/json.h"
 #include "base/sys.h"
+#include "core/sandbox.h"
 
 namespace firebreak::control {
 namespace {
 
 Error unknown_key() {
-  return {Code::unauthenticated,
-          "the API key is missing, wrong or revoked; pass one as 'Authorization: Bearer KEY'",
-          {}};
+  return fail(Code::unauthenticated, "the API key is missing, wrong or revoked",
+              Repair{"pass one as 'Authorization: Bearer KEY'"})
+      .error();
 }
 
 Error unknown_access_key() {
@@ -51,6 +52,12 @@ Result<KeyRing::Signer> KeyRing::signer(const std::string& access_key_id,
   if (!token.empty()) return session_signer(access_key_id, token);
   auto at = keys_.find(core::KeyId(access_key_id));
   if (at == keys_.end() || at->second.revoked) return std::unexpected(unknown_access_key());
+  const core::KeyKind kind = at->second.kind;
+  if (kind != core::KeyKind::owner && kind != core::KeyKind::administrator)
+    return fail(Code::denied,
+                "a key of the kind " + std::string(core::to_string(kind)) +
+                    " signs no requests; it is for /v1 only",
+                Repair{"use an owner's key"});
   FB_TRY_ASSIGN(std::string secret, wire::unseal(master_, at->second.sealed_secret, access_key_id));
   return Signer{{tenants_.at(at->second.tenant), at->second, {}}, std::move(secret)};
 }
@@ -66,10 +73,10 @@ Result<KeyRing::Signer> KeyRing::session_signer(const std::string& access_key_id
   const core::TenantId tenant(reader.string("tenant"));
   const core::KeyId parent(reader.string("key"));
   std::string secret = reader.string("secret");
-  Session session{.role = reader.string("role"),
-                  .role_id = reader.string("roleId"),
-                  .name = reader.string("name"),
-                  .microvm = core::MicrovmId(reader.string("microvm"))};
+  RoleSession session{.role = reader.string("role"),
+                      .role_id = reader.string("roleId"),
+                      .name = reader.string("name"),
+                      .microvm = core::MicrovmId(reader.string("microvm"))};
   const core::Time expires = core::from_unix_ms(reader.i64("expires"));
   FB_TRY(reader.result());
   const auto owner = tenants_.find(tenant);
@@ -83,7 +90,7 @@ Result<KeyRing::Signer> KeyRing::session_signer(const std::string& access_key_id
 }
 
 Result<SessionKey> KeyRing::issue_session(const core::TenantId& tenant, const core::KeyId& key,
-                                          const Session& session, core::Seconds life) const {
+                                          const RoleSession& session, core::Seconds life) const {
   SessionKey issued{.access_key_id = "ASIA" + wire::random_base32(16),
                     .secret_access_key = wire::random_base64url(30),
                     .token = {},
@@ -147,9 +154,15 @@ std::vector<core::Key> KeyRing::keys(const core::TenantId& tenant) const {
   return list;
 }
 
-net::Task<Result<IssuedKey>> KeyRing::issue(core::TenantId tenant, std::string name, bool admin) {
+net::Task<Result<IssuedKey>> KeyRing::issue(core::TenantId tenant, std::string name,
+                                            core::KeyKind kind, std::string agent) {
+  if ((kind == core::KeyKind::agent) != !agent.empty())
+    co_return fail(Code::invalid, "an agent's key names its agent, and no other key names one",
+                   Repair{"pass kind agent together with agentId"});
+  if (!agent.empty()) FB_CO_TRY(core::check_agent_name("agentId", agent));
   if (!tenants_.contains(tenant))
-    co_return fail(Code::not_found, "there is no tenant " + tenant.str());
+    co_return fail(Code::not_found, Reason{"tenant_not_found"},
+                   "there is no tenant " + tenant.str());
   IssuedKey issued;
   issued.secret_access_key = wire::random_base64url(30);
   issued.api_key = "fb_" + wire::random_base64url(32);
@@ -157,7 +170,8 @@ net::Task<Result<IssuedKey>> KeyRing::issue(core::TenantId tenant, std::string n
   key.id = core::KeyId("AKIA" + wire::random_base32(16));
   key.tenant = tenant;
   key.name = std::move(name);
-  key.admin = admin;
+  key.kind = kind;
+  key.agent = std::move(agent);
   key.created = clock_.now();
   key.api_key_hash = wire::sha256_hex(issued.api_key);
   FB_CO_TRY_ASSIGN(key.sealed_secret, wire::seal(master_, issued.secret_access_key, key.id.str()));
@@ -184,9 +198,9 @@ Result<wire::SealingKey> load_master_key(const std::string& path) {
   }
   FB_TRY_ASSIGN(const std::string bytes, sys::read_file(path));
   if (bytes.size() != key.size()) {
-    return fail(Code::corrupt, "the key file " + path +
-                                   " is damaged; restore it from a backup, or remove it and issue "
-                                   "new keys");
+    return fail(Code::corrupt, "the key file " + path + " is damaged",
+                Repair{"restore it from a backup, or remove it and issue "
+                       "new keys"});
   }
   std::memcpy(key.data(), bytes.data(), key.size());
   return key;

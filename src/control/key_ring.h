@@ -21,18 +21,18 @@ struct IssuedKey {
 };
 
 // The role, and perhaps the microVM, that short-lived credentials stand for.
-struct Session {
+struct RoleSession {
   std::string role;  // name
   std::string role_id;
   std::string name;         // chosen by the caller of AssumeRole; of a microVM its id
   core::MicrovmId microvm;  // they work as long as it lives; empty: made with a key
-  friend bool operator==(const Session&, const Session&) = default;
+  friend bool operator==(const RoleSession&, const RoleSession&) = default;
 };
 
 struct Caller {
   core::Tenant tenant;
-  core::Key key;                   // also the one a session was made with; of a microVM none
-  std::optional<Session> session;  // may only do what its role allows
+  core::Key key;                       // also the one a session was made with; of a microVM none
+  std::optional<RoleSession> session;  // may only do what its role allows
 };
 
 // Credentials with an end. Nothing about them is stored: the token says all, sealed.
@@ -52,7 +52,7 @@ class KeyRing {
 
   // By bearer key; Code::unauthenticated without saying which part was wrong.
   Result<Caller> authenticate(std::string_view api_key) const;
-  // For SigV4: the secret of an access key that is not revoked.
+  // For SigV4: the secret of an access key that is not revoked, and an owner's or administrator's.
   struct Signer {
     Caller caller;
     std::string secret;
@@ -62,7 +62,7 @@ class KeyRing {
   Result<Signer> signer(const std::string& access_key_id, const std::string& token = {}) const;
   // `key` made them; empty for those of a microVM.
   Result<SessionKey> issue_session(const core::TenantId& tenant, const core::KeyId& key,
-                                   const Session& session, core::Seconds life) const;
+                                   const RoleSession& session, core::Seconds life) const;
 
   const core::Tenant* tenant(const core::TenantId& id) const;
   std::vector<core::Tenant> tenants() const;
@@ -70,7 +70,10 @@ class KeyRing {
   net::Task<Result<>> remove_tenant(core::TenantId id);
   net::Task<Result<core::Tenant>> set_limits(core::TenantId id, core::TenantLimits limits);
   std::vector<core::Key> keys(const core::TenantId& tenant) const;
-  net::Task<Result<IssuedKey>> issue(core::TenantId tenant, std::string name, bool admin);
+  // `agent`: of an agent's key, and of no other.
+  net::Task<Result<IssuedKey>> issue(core::TenantId tenant, std::string name,
+                                     core::KeyKind kind = core::KeyKind::owner,
+                                     std::string agent = {});
   net::Task<Result<>> revoke(core::TenantId tenant, core::KeyId id);
 
  private:

@@ -34,18 +34,18 @@ struct Enough {};
 TEST_F(Launching, ThePoolWaitsFromTheMomentAtWhichACloneIsTaken) {
   Supervisor supervisor(*services_);
   int foreground = -1;
-  services_->fault = [&](std::string_view point) {
+  services_->steps = Steps([&](std::string_view point) {
     if (point != "pending") return;
-    foreground = services_->foreground;
+    foreground = supervisor.pool().foreground().count();
     throw Enough();
-  };
+  });
   LaunchRequest request;
   request.image = "a";
   EXPECT_THROW((void)run_task(io_, supervisor.launch(tenant_, request,
                                                      Deadline::in(std::chrono::seconds(10)))),
                Enough);
   EXPECT_EQ(foreground, 1);
-  EXPECT_EQ(services_->foreground, 0);
+  EXPECT_EQ(supervisor.pool().foreground().count(), 0);
 }
 
 }  // namespace

@@ -30,17 +30,16 @@ LimitsGate::LimitsGate(Limits limits, const core::Clock& clock, obs::Metrics& me
 
 Result<> LimitsGate::take_launch(const Ask& ask) {
   const core::TenantLimits* limits = limits_(ask.tenant);
-  if (limits == nullptr) return fail(Code::not_found, "there is no tenant " + ask.tenant.str());
+  if (limits == nullptr)
+    return fail(Code::not_found, Reason{"tenant_not_found"},
+                "there is no tenant " + ask.tenant.str());
   auto [rate, added] = launch_rates_.try_emplace(ask.tenant, limits->launches_per_second);
   rate->second.set_rate(limits->launches_per_second);
   const auto next = rate->second.take(clock_.now());
   if (!next) return {};
   const core::LimitRefusal refusal{"launches_per_second", limits->launches_per_second,
                                    limits->launches_per_second, next};
-  return std::unexpected(Error{.code = Code::exhausted,
-                               .message = refusal.message(),
-                               .detail = {},
-                               .resets_at_ms = core::to_unix_ms(*next)});
+  return std::unexpected(refusal.error());
 }
 
 net::Task<Result<>> LimitsGate::ask(Ask ask) {

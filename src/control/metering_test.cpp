@@ -13,20 +13,20 @@ using core::MicrovmState;
 class Metering : public FakeWorld {
  protected:
   Metering() {
-    vm_.machine = std::make_shared<FakeMachine>(host_, "one");
+    vm_.set_machine(std::make_shared<FakeMachine>(host_, "one"));
     host_.usage["one"] = {.cpu_usec = 900'000, .memory_bytes = 1 << 20};
   }
   void run() {
     begin_running(vm_, clock_.now());
-    vm_.record.state = MicrovmState::running;
+    rewrite_state(vm_, MicrovmState::running);
   }
-  core::Usage& total() { return vm_.meter.total; }
+  core::Usage& total() { return vm_.used.meter.total; }
 
   LiveMicrovm vm_{io_.get_executor(), {}, {}, *core::size_for(512)};
 };
 
 TEST_F(Metering, WhatACloneUsedBeforeItWasSomebodysIsNotBilled) {
-  vm_.record.state = MicrovmState::pending;
+  rewrite_state(vm_, MicrovmState::pending);
   EXPECT_FALSE(account(vm_, clock_.now()));
   run();
   clock_.pass(10s);
@@ -38,12 +38,12 @@ TEST_F(Metering, WhatACloneUsedBeforeItWasSomebodysIsNotBilled) {
 }
 
 TEST_F(Metering, TrafficIsCountedOnceItCan) {
-  vm_.record.state = MicrovmState::pending;
-  vm_.bytes_in = 5;
+  rewrite_state(vm_, MicrovmState::pending);
+  vm_.used.bytes_in = 5;
   EXPECT_FALSE(account(vm_, clock_.now()));
   run();
   const auto usage = host_.usage.extract("one");
-  vm_.bytes_out = 7;
+  vm_.used.bytes_out = 7;
   clock_.pass(1s);
   EXPECT_FALSE(account(vm_, clock_.now()));
   host_.usage["one"] = usage.mapped();
@@ -56,12 +56,12 @@ TEST_F(Metering, TrafficIsCountedOnceItCan) {
 
 TEST_F(Metering, ASuspendedOnePaysForItsDiskUntilItsEnd) {
   run();
-  vm_.record.state = MicrovmState::suspended;
-  vm_.machine.reset();
-  vm_.stored_bytes = 3 << 20;
+  rewrite_state(vm_, MicrovmState::suspended);
+  vm_.forget_machine();
+  vm_.used.stored_bytes = 3 << 20;
   clock_.pass(4s);
-  vm_.record.state = MicrovmState::terminating;
-  vm_.bytes_in = 1;
+  rewrite_state(vm_, MicrovmState::terminating);
+  vm_.used.bytes_in = 1;
   EXPECT_TRUE(account(vm_, clock_.now(), true));
   EXPECT_EQ(total().suspended_mib_ms, 3U * 4000);
   EXPECT_EQ(total().running_ms, 0U);
@@ -70,10 +70,10 @@ TEST_F(Metering, ASuspendedOnePaysForItsDiskUntilItsEnd) {
 
 TEST_F(Metering, AResumeDoesNotLoseWhereItsCounterStands) {
   run();
-  vm_.record.state = MicrovmState::suspended;  // its record follows
+  rewrite_state(vm_, MicrovmState::suspended);  // its record follows
   clock_.pass(1s);
   EXPECT_FALSE(account(vm_, clock_.now()));
-  vm_.record.state = MicrovmState::running;
+  rewrite_state(vm_, MicrovmState::running);
   EXPECT_TRUE(account(vm_, clock_.now()));
   EXPECT_EQ(total().cpu_usec, 0U);
 }
@@ -81,7 +81,7 @@ TEST_F(Metering, AResumeDoesNotLoseWhereItsCounterStands) {
 TEST_F(Metering, TheLastIntervalCountsAlsoWithoutAProcess) {
   run();
   host_.usage.clear();
-  vm_.record.state = MicrovmState::terminating;
+  rewrite_state(vm_, MicrovmState::terminating);
   clock_.pass(2s);
   EXPECT_TRUE(account(vm_, clock_.now(), true));
   EXPECT_EQ(total().running_ms, 2'000U);

@@ -9,7 +9,8 @@ net::Task<Result<core::MicrovmId>> resolve_microvm(store::Database& db, core::Te
   if (core::is_microvm_id(word)) co_return core::MicrovmId(word);
   const auto prefix = core::microvm_id_prefix(word);
   const bool is_name = core::check_microvm_name(word).has_value();
-  if (!is_name && !prefix) co_return fail(Code::not_found, "there is no microVM " + word);
+  if (!is_name && !prefix)
+    co_return fail(Code::not_found, Reason{"microvm_not_found"}, "there is no microVM " + word);
   std::vector<core::MicrovmId> found;
   FB_CO_TRY(co_await db.run([&](const store::Store& store) -> Result<> {
     if (is_name) {
@@ -21,10 +22,12 @@ net::Task<Result<core::MicrovmId>> resolve_microvm(store::Database& db, core::Te
     }
     return {};
   }));
-  if (found.empty()) co_return fail(Code::not_found, "there is no microVM " + word);
+  if (found.empty())
+    co_return fail(Code::not_found, Reason{"microvm_not_found"}, "there is no microVM " + word);
   if (found.size() > 1)
-    co_return fail(Code::conflict, std::to_string(found.size()) + " microVMs have ids that begin " +
-                                       "with " + word + "; give more of the id, or a name");
+    co_return fail(Code::conflict, Reason{"ambiguous_id"},
+                   std::to_string(found.size()) + " microVMs have ids that begin with " + word,
+                   Repair{"give more of the id, or a name"});
   co_return found.front();
 }
 

@@ -1,6 +1,6 @@
 // The one way out of a guest: every byte and value that a caller, a log or a record gets from a
-// guest passes an Outlet. It counts, by where the bytes come from; what masks or records them will
-// stand behind the same interface. Owned by the server; one executor.
+// guest passes an Outlet. It counts, by where the bytes come from, and takes secrets out
+// (redacting_outlet.h). Owned by the server; one executor.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,9 @@ struct Passage {
 class Flow {
  public:
   virtual ~Flow() = default;
+  // Bytes in front of what is wanted, for a stream that is read from its middle: they are looked at
+  // and do not leave.
+  virtual void context(std::string bytes) = 0;
   virtual std::string pass(std::string bytes) = 0;
   virtual std::string end() = 0;
 };
@@ -47,6 +50,8 @@ class Outlet {
  public:
   virtual ~Outlet() = default;
   virtual std::unique_ptr<Flow> open(const Passage& passage) = 0;
+  // How many bytes before and behind a range of a stream must be looked at, too.
+  virtual std::size_t reach(const core::TenantId& tenant) const = 0;
   // The application's own traffic, which flows past.
   virtual void count_traffic(const core::TenantId& tenant, std::uint64_t bytes) = 0;
 

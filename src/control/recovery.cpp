@@ -19,10 +19,10 @@ constexpr auto kWaitForGuests = std::chrono::seconds(30);
 
 class Recovery : public std::enable_shared_from_this<Recovery> {
  public:
-  Recovery(Services& services, Registry& registry, Lifecycle& lifecycle, Spawn spawn)
+  Recovery(Services& services, LiveMicrovms& live, Transitions& transitions, Spawn spawn)
       : services_(services),
-        registry_(registry),
-        lifecycle_(lifecycle),
+        live_(live),
+        transitions_(transitions),
         spawn_(std::move(spawn)),
         settled_(services.executor) {}
 
@@ -44,7 +44,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
                             {{"id", record.id.str()}, {"error", vm.error().text()}});
         continue;
       }
-      registry_.add(*vm);
+      live_.add(*vm);
       if (waits_for_engine(record)) continue;
       live.push_back(*vm);
     }
@@ -52,7 +52,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     for (const LivePtr& vm : live) {
       // What is watched from here on must wait until we are done with it.
       FB_CO_TRY_ASSIGN(auto turn, co_await vm->turn.lock(Deadline::in(kAdoptDeadline)));
-      spawn_("recovery", settle_one(shared_from_this(), vm, std::move(turn)), vm->record.id.str());
+      spawn_("recovery", settle_one(shared_from_this(), vm, std::move(turn)),
+             vm->record().id.str());
     }
     for (const auto& [of, machine] : nobodys) co_await remove_machine(of.first, of.second);
     for (const std::string& id : unused) remove_network(id);
@@ -68,7 +69,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   net::Task<Result<>> look() {
     for (const machine::Engine* engine : services_.engines.all()) {
       auto list = [engine]() { return engine->list(); };
-      FB_CO_TRY_ASSIGN(const auto found, co_await services_.blocking(list));
+      FB_CO_TRY_ASSIGN(const auto found, co_await net::run_blocking(services_.pool, list));
       for (const machine::FoundMachine& machine : found)
         machines_[{engine->name(), machine.id}] = machine;
     }
@@ -118,11 +119,11 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     auto vm = std::make_shared<LiveMicrovm>(services_.executor, record, std::move(known), size);
     auto meter = co_await services_.db.run(
         [&record](const store::Store& store) { return store.meter(record.id); });
-    if (meter && *meter) vm->meter = **meter;
+    if (meter && *meter) vm->used.meter = **meter;
     // Of a server that did not save meters together with states.
-    if (vm->meter.until == core::Time{} && record.state != MicrovmState::pending)
-      vm->meter.until = record.state_since;
-    vm->app_offset = services_.app_log.offset(record.id);
+    if (vm->used.meter.until == core::Time{} && record.state != MicrovmState::pending)
+      vm->used.meter.until = record.state_since;
+    vm->app.offset = services_.app_log.offset(record.id);
     co_return vm;
   }
 
@@ -130,8 +131,8 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   static net::Task<void> settle_one(std::shared_ptr<Recovery> self, LivePtr vm,
                                     net::Mutex::Guard turn) {
     co_await self->settle(vm);
-    if (!vm->machine || !self->lifecycle_.egress().has_network(*vm))
-      self->remove_network(vm->record.id.str());
+    if (!vm->machine() || !self->transitions_.egress.has_network(*vm))
+      self->remove_network(vm->record().id.str());
     turn.release();
     vm->changed.notify();
     --self->left_;
@@ -139,7 +140,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   }
 
   net::Task<void> settle(LivePtr vm) {
-    switch (vm->record.state) {
+    switch (vm->state()) {
       case MicrovmState::pending:
         co_return co_await settle_pending(vm);
       case MicrovmState::running:
@@ -149,7 +150,7 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
       case MicrovmState::suspended:
         co_return co_await settle_suspended(vm);
       case MicrovmState::terminating:
-        co_await lifecycle_.end(vm, vm->record.state_reason, false);
+        co_await transitions_.ending.end(vm, vm->record().state_reason, false);
         ++result_.finished;
         co_return;
       case MicrovmState::terminated:
@@ -158,87 +159,88 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
   }
 
   const machine::FoundMachine* machine_of(const LivePtr& vm) const {
-    auto at = machines_.find({vm->record.engine, vm->record.id.str()});
+    auto at = machines_.find({vm->record().engine, vm->record().id.str()});
     return at == machines_.end() ? nullptr : &at->second;
   }
 
   // Nobody has seen the clone: launched anew, so that the run hook sees a fresh one.
   net::Task<void> settle_pending(LivePtr vm) {
     const machine::FoundMachine* machine = machine_of(vm);
-    if (vm->record.intent == Intent::fork) {
+    if (vm->record().intent == Intent::fork) {
       if (machine != nullptr && machine->suspended) {
         ++result_.relaunched;
-        spawn_("fork", lifecycle_.launch_fork(vm), vm->record.id.str());
+        spawn_("fork", transitions_.starting.launch_fork(vm), vm->record().id.str());
       } else {
-        co_await lifecycle_.end(vm, "The server stopped during the fork.", false);
+        co_await transitions_.ending.end(vm, "The server stopped during the fork.", false);
         ++result_.ended;
       }
       co_return;
     }
     if (machine != nullptr) {
-      auto gone = co_await lifecycle_.discard(*vm, Deadline::in(kAdoptDeadline));
+      auto gone = co_await transitions_.ending.discard(*vm, Deadline::in(kAdoptDeadline));
       if (!gone) {
-        co_await lifecycle_.end(vm, "The launch could not be repeated.", false);
+        co_await transitions_.ending.end(vm, "The launch could not be repeated.", false);
         ++result_.ended;
         co_return;
       }
     }
     ++result_.relaunched;
-    spawn_("launch", lifecycle_.launch(vm, nullptr), vm->record.id.str());
+    spawn_("launch", transitions_.starting.launch(vm, nullptr), vm->record().id.str());
   }
 
   net::Task<Result<std::unique_ptr<machine::Machine>>> attach(LivePtr vm) {
-    FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(vm->record.engine));
-    co_return co_await engine->attach(vm->record.id.str(), Deadline::in(kAdoptDeadline));
+    FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(vm->record().engine));
+    co_return co_await engine->attach(vm->record().id.str(), Deadline::in(kAdoptDeadline));
   }
 
   net::Task<bool> adopt(LivePtr vm) {
     auto machine = co_await attach(vm);
     if (!machine) {
       services_.log.warn("cannot adopt",
-                         {{"id", vm->record.id.str()}, {"error", machine.error().text()}});
+                         {{"id", vm->record().id.str()}, {"error", machine.error().text()}});
       co_return false;
     }
-    vm->machine = *std::move(machine);
-    if (auto admitted = co_await lifecycle_.egress().admit(vm, Deadline::in(kAdoptDeadline));
+    vm->set_machine(*std::move(machine));
+    if (auto admitted = co_await transitions_.egress.admit(vm, Deadline::in(kAdoptDeadline));
         !admitted) {
       // Without rules nothing passes; the microVM itself is well.
       services_.log.error("no network after the restart",
-                          {{"id", vm->record.id.str()}, {"error", admitted.error().text()}});
+                          {{"id", vm->record().id.str()}, {"error", admitted.error().text()}});
     }
-    co_await lifecycle_.egress().leave_unused(vm);
+    co_await transitions_.egress.leave_unused(vm);
     const core::Time now = services_.clock.now();
-    vm->activity = {};
-    vm->activity.saw_traffic(now);
+    vm->used.activity = {};
+    vm->used.activity.saw_traffic(now);
     co_return true;
   }
 
   // A transition that froze the guest may have been cut: waking is harmless for one that is awake.
   net::Task<bool> is_awake(LivePtr vm) {
-    auto health = co_await vm->machine->agent().health(Deadline::in(kAdoptDeadline));
+    auto health = co_await vm->machine()->agent().health(Deadline::in(kAdoptDeadline));
     Result<> awake = health ? Result<>() : std::unexpected(health.error());
     if (health && health->tenant == "frozen") {
-      awake = co_await vm->machine->wake(lifecycle_.identity_of(*vm), Deadline::in(kAdoptDeadline));
+      awake = co_await vm->machine()->wake(transitions_.starting.identity_of(*vm),
+                                           Deadline::in(kAdoptDeadline));
     } else if (health) {
-      co_await lifecycle_.refresh_credentials(vm);
+      co_await transitions_.starting.refresh_credentials(vm);
     }
     if (!awake)
       services_.log.warn("cannot wake",
-                         {{"id", vm->record.id.str()}, {"error", awake.error().text()}});
+                         {{"id", vm->record().id.str()}, {"error", awake.error().text()}});
     co_return awake.has_value();
   }
 
   net::Task<void> settle_running(LivePtr vm) {
     if (!co_await adopt(vm) || !co_await is_awake(vm)) {
-      co_await lifecycle_.end(
+      co_await transitions_.ending.end(
           vm, "The machine's process ended while the server was down (or the host was restarted).",
           false);
       ++result_.ended;
       co_return;
     }
-    if (vm->record.intent != Intent::none)
-      (void)co_await lifecycle_.commit(*vm, {.intent = Intent::none});
-    lifecycle_.watch(vm);
+    if (vm->record().intent != Intent::none)
+      (void)co_await transitions_.journal.commit(*vm, {.intent = Intent::none});
+    transitions_.watching.watch(vm);
     ++result_.adopted;
   }
 
@@ -247,35 +249,37 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
     if (machine != nullptr && machine->suspended) {
       // Everything was on disk; only the record had not followed.
       (void)co_await attach(vm);
-      co_await lifecycle_.note_stored(*vm);
-      vm->meter.total.snapshot_written_bytes += vm->stored_bytes;
-      core::advance(vm->meter, vm->size,
-                    {.now = vm->record.state_since, .cpu_counter_usec = vm->meter.cpu_counter});
-      (void)co_await lifecycle_.commit(*vm,
-                                       {.state = MicrovmState::suspended, .intent = Intent::none});
+      co_await transitions_.suspending.note_stored(*vm);
+      vm->used.meter.total.snapshot_written_bytes += vm->used.stored_bytes;
+      core::advance(
+          vm->used.meter, vm->size(),
+          {.now = vm->record().state_since, .cpu_counter_usec = vm->used.meter.cpu_counter});
+      (void)co_await transitions_.journal.commit(
+          *vm, {.state = MicrovmState::suspended, .intent = Intent::none});
       ++result_.finished;
       co_return;
     }
     if (!co_await adopt(vm) || !co_await is_awake(vm)) {
-      co_await lifecycle_.end(vm, "The machine's process ended while it was being suspended.",
-                              false);
+      co_await transitions_.ending.end(
+          vm, "The machine's process ended while it was being suspended.", false);
       ++result_.ended;
       co_return;
     }
-    lifecycle_.watch(vm);
-    auto done = co_await lifecycle_.finish_suspend(vm, Deadline::in(kAdoptDeadline));
+    transitions_.watching.watch(vm);
+    auto done = co_await transitions_.suspending.finish(vm, Deadline::in(kAdoptDeadline));
     if (!done) {
-      (void)co_await lifecycle_.commit(*vm, {.state = MicrovmState::running,
-                                             .intent = Intent::none,
-                                             .reason = "Not suspended: " + done.error().message});
+      (void)co_await transitions_.journal.commit(
+          *vm, {.state = MicrovmState::running,
+                .intent = Intent::none,
+                .reason = "Not suspended: " + done.error().message});
     }
     ++result_.finished;
   }
 
   net::Task<void> settle_suspended(LivePtr vm) {
-    co_await lifecycle_.note_stored(*vm);
+    co_await transitions_.suspending.note_stored(*vm);
     const machine::FoundMachine* machine = machine_of(vm);
-    if (machine != nullptr && machine->suspended && vm->record.intent == Intent::none) {
+    if (machine != nullptr && machine->suspended && vm->record().intent == Intent::none) {
       ++result_.suspended;
       co_return;
     }
@@ -284,36 +288,37 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
       if (co_await is_awake(vm)) {
         const core::Time now = services_.clock.now();
         core::advance(
-            vm->meter, vm->size,
-            {.now = now, .state = MicrovmState::suspended, .saved_bytes = vm->stored_bytes});
-        vm->meter.total.snapshot_read_bytes += vm->stored_bytes;
+            vm->used.meter, vm->size(),
+            {.now = now, .state = MicrovmState::suspended, .saved_bytes = vm->used.stored_bytes});
+        vm->used.meter.total.snapshot_read_bytes += vm->used.stored_bytes;
         begin_running(*vm, now);
         // The hook's answer is not known; it is written to be repeatable.
-        (void)co_await lifecycle_.commit(*vm, {.state = MicrovmState::running,
-                                               .intent = Intent::none,
-                                               .reason = "",
-                                               .generation = vm->record.generation + 1});
-        lifecycle_.watch(vm);
+        (void)co_await transitions_.journal.commit(*vm,
+                                                   {.state = MicrovmState::running,
+                                                    .intent = Intent::none,
+                                                    .reason = "",
+                                                    .generation = vm->record().generation + 1});
+        transitions_.watching.watch(vm);
         ++result_.finished;
         co_return;
       }
-      co_await lifecycle_.end(vm, "The server stopped during the resume.", false);
+      co_await transitions_.ending.end(vm, "The server stopped during the resume.", false);
       ++result_.ended;
       co_return;
     }
     // Looked at again: attaching may have put it back.
-    if (co_await lifecycle_.is_saved(*vm)) {
-      (void)co_await lifecycle_.commit(*vm, {.intent = Intent::none});
+    if (co_await transitions_.suspending.is_saved(*vm)) {
+      (void)co_await transitions_.journal.commit(*vm, {.intent = Intent::none});
       ++result_.suspended;
       co_return;
     }
-    co_await lifecycle_.end(vm, "Its saved state is gone from the disk.", false);
+    co_await transitions_.ending.end(vm, "Its saved state is gone from the disk.", false);
     ++result_.ended;
   }
 
   Services& services_;
-  Registry& registry_;
-  Lifecycle& lifecycle_;
+  LiveMicrovms& live_;
+  Transitions& transitions_;
   Spawn spawn_;
   std::map<std::pair<std::string, std::string>, machine::FoundMachine> machines_;  // engine, id
   std::set<std::string> networks_;  // found; those of machines that run stay
@@ -324,9 +329,9 @@ class Recovery : public std::enable_shared_from_this<Recovery> {
 
 }  // namespace
 
-net::Task<Result<Recovered>> recover(Services& services, Registry& registry, Lifecycle& lifecycle,
-                                     Spawn spawn) {
-  auto recovery = std::make_shared<Recovery>(services, registry, lifecycle, std::move(spawn));
+net::Task<Result<Recovered>> recover(Services& services, LiveMicrovms& live,
+                                     Transitions& transitions, Spawn spawn) {
+  auto recovery = std::make_shared<Recovery>(services, live, transitions, std::move(spawn));
   co_return co_await recovery->run();
 }
 

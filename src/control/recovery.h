@@ -8,9 +8,8 @@
 #include <functional>
 #include <string>
 
-#include "control/lifecycle.h"
-#include "control/live_microvm.h"
 #include "control/services.h"
+#include "control/transitions.h"
 
 namespace firebreak::control {
 
@@ -27,7 +26,7 @@ struct Recovered {
 // Runs a task in the background of whoever outlives it: its name, and of which microVM it is.
 using Spawn = std::function<void(std::string name, net::Task<void> task, std::string id)>;
 
-net::Task<Result<Recovered>> recover(Services& services, Registry& registry, Lifecycle& lifecycle,
-                                     Spawn spawn);
+net::Task<Result<Recovered>> recover(Services& services, LiveMicrovms& live,
+                                     Transitions& transitions, Spawn spawn);
 
 }  // namespace firebreak::control

@@ -31,7 +31,8 @@ Result<std::string> read_registry_auth(const std::string& file) {
   struct stat st{};
   if (::fstat(fd.get(), &st) != 0) return fail_errno("stat " + file);
   if ((st.st_mode & 077) != 0)
-    return fail(Code::denied, file + " can be read by others than its owner; chmod 600 " + file);
+    return fail(Code::denied, file + " can be read by others than its owner",
+                Repair{"chmod 600 " + file});
   if (!S_ISREG(st.st_mode) || static_cast<std::uint64_t>(st.st_size) > kMaxFile)
     return fail(Code::invalid, file + " is no file of keys for registries");
   std::string text(static_cast<std::size_t>(st.st_size), '\0');
@@ -45,9 +46,10 @@ Result<std::string> registry_auth_for(std::string_view text, std::string_view ho
   if (!file) return fail(Code::invalid, "it is not a JSON object");
   for (const char* program : {"credHelpers", "credsStore"})
     if (file->contains(program))
-      return fail(Code::invalid, std::string("it names programs to ask (") + program +
-                                     "), which are not run; write the keys themselves with "
-                                     "skopeo login --authfile FILE HOST");
+      return fail(Code::invalid,
+                  std::string("it names programs to ask (") + program + "), which are not run",
+                  Repair{"write the keys themselves with "
+                         "skopeo login --authfile FILE HOST"});
   const json::value* auths = file->if_contains("auths");
   if (auths == nullptr || !auths->is_object())
     return fail(Code::invalid, "it has no object \"auths\"");

@@ -28,11 +28,11 @@ class Retention : public FakeWorld {
   }
 
   void tick() {
-    auto body = [](Services& services, const Registry& registry) -> net::Task<bool> {
-      co_await forget_old(services, registry);
+    auto body = [](Services& services, const LiveMicrovms& live) -> net::Task<bool> {
+      co_await forget_old(services, live);
       co_return true;
     };
-    EXPECT_TRUE(run_task(io_, body(*services_, registry_)));
+    EXPECT_TRUE(run_task(io_, body(*services_, live_)));
   }
   // One that has just started, and used something.
   core::MicrovmId launch(const std::string& name) {
@@ -73,7 +73,7 @@ class Retention : public FakeWorld {
   }
 
   core::TenantId tenant_{"100000000001"};
-  Registry registry_;
+  LiveMicrovms live_;
 };
 
 TEST_F(Retention, WhatAnEndedOneUsedIsTheDaysAfterTheTimeAndTheTotalStays) {

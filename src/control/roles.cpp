@@ -38,9 +38,9 @@ std::string region_of(const core::Microvm& microvm) {
 }
 
 Error no_role(const std::string& name) {
-  return {Code::not_found,
-          "there is no role " + name + "; firebreak role ls shows those there are",
-          {}};
+  return fail(Code::not_found, Reason{"role_not_found"}, "there is no role " + name,
+              Repair{"firebreak role ls shows those there are"})
+      .error();
 }
 
 }  // namespace
@@ -95,7 +95,8 @@ net::Task<Result<RolePtr>> Roles::put(core::TenantId tenant, std::string name,
                                       core::RolePolicy policy) {
   FB_CO_TRY(core::check_role_name(name));
   if (!own_.contains({tenant, name}) && list(tenant).size() >= common_.size() + kMaxRoles)
-    co_return fail(Code::exhausted, "a tenant has at most 1000 roles; remove one first");
+    co_return std::unexpected(core::limit_reached(
+        "roles", 1000, 1000, "a tenant has at most 1000 roles", Repair{"remove one first"}));
   const core::Role wanted{name, core::new_role_id(), std::move(policy), clock_.now()};
   FB_CO_TRY_ASSIGN(core::Role stored, co_await db_.run([&](store::Store& store) {
     return store.put_role(tenant, wanted);
@@ -108,8 +109,8 @@ net::Task<Result<RolePtr>> Roles::put(core::TenantId tenant, std::string name,
 net::Task<Result<>> Roles::remove(core::TenantId tenant, std::string name) {
   if (!own_.contains({tenant, name})) {
     if (common_.contains(name))
-      co_return fail(Code::conflict,
-                     "the role " + name + " is the operator's; it is in the configuration");
+      co_return fail(Code::conflict, "the role " + name + " is the operator's",
+                     Repair{"it is in the configuration"});
     co_return std::unexpected(no_role(name));
   }
   FB_CO_TRY(co_await db_.run([&](store::Store& store) { return store.remove_role(tenant, name); }));
@@ -120,30 +121,30 @@ net::Task<Result<>> Roles::remove(core::TenantId tenant, std::string name) {
 Result<RolePtr> Roles::admit(const Caller& caller) const {
   const auto ended = [] { return fail(Code::denied, "the session has ended"); };
   if (!caller.session) return fail(Code::internal, "the caller has no role");
-  const Session& session = *caller.session;
+  const RoleSession& session = *caller.session;
   RolePtr role = find(caller.tenant.id, session.role);
   if (!role || role->id != session.role_id) return ended();
   if (session.microvm.empty()) return role;
-  const LivePtr vm = registry_.find(caller.tenant.id, session.microvm);
-  if (!vm || (vm->record.state == core::MicrovmState::terminating && !vm->in_last_hook))
+  const LivePtr vm = live_.find(caller.tenant.id, session.microvm);
+  if (!vm || (vm->state() == core::MicrovmState::terminating && !vm->in_last_hook()))
     return ended();
   return role;
 }
 
 json::object Roles::metadata(LiveMicrovm& vm) const {
-  json::object metadata{{"instance_id", vm.record.id.str()},
-                        {"region", region_of(vm.record)},
-                        {"account", vm.record.tenant.str()}};
-  if (vm.record.role.empty() || keys_ == nullptr) return metadata;
-  const RolePtr role = find(vm.record.tenant, vm.record.role);
+  json::object metadata{{"instance_id", vm.record().id.str()},
+                        {"region", region_of(vm.record())},
+                        {"account", vm.record().tenant.str()}};
+  if (vm.record().role.empty() || keys_ == nullptr) return metadata;
+  const RolePtr role = find(vm.record().tenant, vm.record().role);
   const core::Time now = clock_.now();
-  vm.refresh_at = now + life_ / 2;
+  vm.set_refresh_at(now + life_ / 2);
   // Removed while the microVM lives: it finds none, as one without a role.
   if (!role) return metadata;
-  const Session session{role->name, role->id, vm.record.id.str(), vm.record.id};
-  auto key = keys_->issue_session(vm.record.tenant, {}, session, life_);
+  const RoleSession session{role->name, role->id, vm.record().id.str(), vm.record().id};
+  auto key = keys_->issue_session(vm.record().tenant, {}, session, life_);
   if (!key) {
-    log_.error("no credentials", {{"id", vm.record.id.str()}, {"error", key.error().text()}});
+    log_.error("no credentials", {{"id", vm.record().id.str()}, {"error", key.error().text()}});
     return metadata;
   }
   metadata["role"] = kGuestRole;

@@ -1,6 +1,6 @@
 // Roles of tenants as requests are checked against them, and the credentials that microVMs get of
 // them. All in memory, every change through the store first, so what a role no longer allows is
-// refused by the next request. Owned by the Lifecycle; one executor.
+// refused by the next request. Owned by the Supervisor; one executor.
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "control/key_ring.h"
-#include "control/live_microvm.h"
+#include "control/live_microvms.h"
 #include "core/role.h"
 #include "obs/log.h"
 
@@ -21,9 +21,9 @@ using RolePtr = std::shared_ptr<const core::Role>;
 class Roles {
  public:
   // `life` of the credentials; without `keys` guests get none.
-  Roles(store::Database& db, const core::Clock& clock, obs::Log& log, const Registry& registry,
+  Roles(store::Database& db, const core::Clock& clock, obs::Log& log, const LiveMicrovms& live,
         const KeyRing* keys, core::Seconds life)
-      : db_(db), clock_(clock), log_(log), registry_(registry), keys_(keys), life_(life) {}
+      : db_(db), clock_(clock), log_(log), live_(live), keys_(keys), life_(life) {}
 
   // Roles of the operator, for all tenants: those of the configuration.
   void set_common(const std::map<std::string, core::RolePolicy>& policies);
@@ -51,7 +51,7 @@ class Roles {
   store::Database& db_;
   const core::Clock& clock_;
   obs::Log& log_;
-  const Registry& registry_;
+  const LiveMicrovms& live_;
   const KeyRing* keys_;
   core::Seconds life_;
   std::map<std::string, RolePtr> common_;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "control/fake_engine_test_support.h"
 #include "control/task_test_support.h"
 #include "store/sqlite/sqlite_store.h"
 
@@ -47,7 +48,7 @@ class RolesTest : public testing::Test {
 
   // As a new server does.
   void open() {
-    roles_.emplace(*db_, clock_, log_, registry_, &*keys_, core::Seconds(3300));
+    roles_.emplace(*db_, clock_, log_, live_, &*keys_, core::Seconds(3300));
     EXPECT_TRUE(run(roles_->load()));
   }
 
@@ -64,7 +65,7 @@ class RolesTest : public testing::Test {
     record.state = state;
     auto vm = std::make_shared<LiveMicrovm>(io_.get_executor(), record, core::ImageVersion{},
                                             core::SizeClass{});
-    registry_.add(vm);
+    live_.add(vm);
     return vm;
   }
 
@@ -86,7 +87,7 @@ class RolesTest : public testing::Test {
   obs::Log log_{STDERR_FILENO, obs::LogFormat::text, obs::Level::error};
   std::optional<store::Database> db_;
   std::optional<KeyRing> keys_;
-  Registry registry_;
+  LiveMicrovms live_;
   std::optional<Roles> roles_;
   core::Tenant a_;
   core::Tenant b_;
@@ -124,19 +125,19 @@ TEST_F(RolesTest, AGuestGetsCredentialsOfItsRoleWithAnEnd) {
   ASSERT_TRUE(run(roles_->put(a_.id, "one", kAll)));
   const LivePtr vm = live("one");
   const json::object metadata = roles_->metadata(*vm);
-  EXPECT_EQ(metadata.at("instance_id"), json::value(vm->record.id.str()));
+  EXPECT_EQ(metadata.at("instance_id"), json::value(vm->record().id.str()));
   EXPECT_EQ(metadata.at("role"), json::value("execution_role"));
   const json::object told = *parse_json_object(metadata.at("credentials").as_string());
   EXPECT_EQ(told.at("Code"), json::value("Success"));
   EXPECT_EQ(told.at("Type"), json::value("AWS-HMAC"));
   EXPECT_EQ(told.at("LastUpdated"), json::value("2027-01-15T08:00:00Z"));
   EXPECT_EQ(told.at("Expiration"), json::value("2027-01-15T08:55:00Z"));
-  EXPECT_EQ(vm->refresh_at, clock_.at + core::Seconds(1650));
+  EXPECT_EQ(vm->refresh_at(), clock_.at + core::Seconds(1650));
   const auto who = caller(metadata);
   ASSERT_TRUE(who);
   EXPECT_EQ(who->tenant.id, a_.id);
   EXPECT_EQ(who->session->role, "one");
-  EXPECT_EQ(who->session->microvm, vm->record.id);
+  EXPECT_EQ(who->session->microvm, vm->record().id);
   EXPECT_EQ((*roles_->admit(*who))->policy, kAll);
   clock_.at += core::Seconds(3300);
   EXPECT_FALSE(caller(metadata));
@@ -145,10 +146,10 @@ TEST_F(RolesTest, AGuestGetsCredentialsOfItsRoleWithAnEnd) {
 TEST_F(RolesTest, WithoutARoleThereIsOnlyWhoAndWhere) {
   const LivePtr vm = live("");
   const json::object metadata = roles_->metadata(*vm);
-  EXPECT_EQ(metadata, (json::object{{"instance_id", vm->record.id.str()},
+  EXPECT_EQ(metadata, (json::object{{"instance_id", vm->record().id.str()},
                                     {"region", "local-1"},
                                     {"account", a_.id.str()}}));
-  vm->record.config = R"({"lambda":{},"region":"eu-1"})";
+  rewrite(*vm, [](core::Microvm& record) { record.config = R"({"lambda":{},"region":"eu-1"})"; });
   EXPECT_EQ(roles_->metadata(*vm).at("region"), json::value("eu-1"));
   EXPECT_FALSE(roles_->metadata(*live("gone")).contains("role"));
 }
@@ -160,14 +161,14 @@ TEST_F(RolesTest, CredentialsEndWithTheirMicrovm) {
   ASSERT_TRUE(who);
   for (const MicrovmState state :
        {MicrovmState::pending, MicrovmState::running, MicrovmState::suspended}) {
-    vm->record.state = state;
+    rewrite_state(*vm, state);
     EXPECT_TRUE(roles_->admit(*who)) << to_string(state);
   }
-  vm->record.state = MicrovmState::terminating;
+  rewrite_state(*vm, MicrovmState::terminating);
   EXPECT_EQ(roles_->admit(*who).error().code, Code::denied);
-  vm->in_last_hook = true;
+  vm->set_in_last_hook(true);
   EXPECT_TRUE(roles_->admit(*who));
-  registry_.remove(vm->record.id);
+  live_.remove(vm->record().id);
   EXPECT_EQ(roles_->admit(*who).error().code, Code::denied);
 }
 

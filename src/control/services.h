@@ -1,15 +1,17 @@
-// What Supervisor, Images, Builds and their parts share. Owned by the program; one executor.
+// What control stands on. Whoever wires the program fills it in and hands it to Supervisor, Images
+// and Builds, which take out of it what each of their parts needs: no part keeps the whole. Owned
+// by the program; one executor.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <string>
-#include <string_view>
 
 #include "control/app_log.h"
 #include "control/gate.h"
 #include "control/outlet.h"
+#include "control/pauses.h"
+#include "control/steps.h"
 #include "core/admission.h"
 #include "core/clock.h"
 #include "core/demand.h"
@@ -58,16 +60,18 @@ struct Services {
   store::Database& db;
   image::Catalogue& catalogue;
   const core::Clock& clock;
+  Pauses& pauses;  // that pass as the clock does
   obs::Log& log;
   obs::Metrics& metrics;
   Gate& gate;      // asked before every act that costs or reaches
   Outlet& outlet;  // passed by every byte that comes from a guest
   Traffic traffic;
   net::asio::any_io_executor executor;
-  net::asio::thread_pool& pool;  // for what blocks
+  // For what blocks: files, and the engine's `list`, `is_suspended` and `stored_bytes`, which may
+  // be called from any thread.
+  net::asio::thread_pool& pool;
   ControlOptions options;
-  // Named steps; a test that runs a whole server ends it at one of them.
-  std::function<void(std::string_view point)> fault;
+  Steps steps;
   AppLog app_log;
   std::string data_dir;                  // of the server
   egress::Networks* networks = nullptr;  // none: this host has none for microVMs
@@ -75,31 +79,8 @@ struct Services {
   // There may be a new event, or room on the host: for who follows all events, and for builds that
   // wait for room. Who waits for one microVM waits for LiveMicrovm::changed.
   net::Broadcast changed;
-  core::HostUse builds;  // of the machines that build images
-  int foreground = 0;    // launches and resumes under way: the pool waits for them
 
-  // What reads or writes files goes there, the engine's `list`, `is_suspended` and `stored_bytes`
-  // included, which may be called from any thread.
-  template <class Work>
-  auto blocking(Work work) const {
-    return net::run_blocking(pool, std::move(work));
-  }
   obs::Exceptions exceptions() const { return {log, metrics}; }
-  void reach(std::string_view point) const {
-    if (fault) fault(point);
-  }
-};
-
-// Counts as foreground work while it lives.
-class Foreground {
- public:
-  explicit Foreground(Services& services) : services_(services) { ++services_.foreground; }
-  ~Foreground() { --services_.foreground; }
-  Foreground(const Foreground&) = delete;
-  Foreground& operator=(const Foreground&) = delete;
-
- private:
-  Services& services_;
 };
 
 }  // namespace firebreak::control

@@ -21,21 +21,11 @@ class StartSlots {
   class Slot {
    public:
     Slot(net::Semaphore::Guard tenant, net::Semaphore::Guard host,
-         const net::asio::any_io_executor& executor, std::chrono::milliseconds most)
-        : held_(std::make_shared<Held>(std::move(tenant), std::move(host))),
-          timer_(executor, most) {
-      timer_.async_wait([held = held_](boost::system::error_code ec) {
-        if (!ec) held->release();
-      });
-    }
-    Slot(Slot&&) = default;
+         const net::asio::any_io_executor& executor, std::chrono::milliseconds most);
+    Slot(Slot&&) noexcept = default;
     Slot& operator=(Slot&&) = delete;
     ~Slot() { release(); }
-    void release() {
-      if (!held_) return;
-      held_->release();
-      timer_.cancel();
-    }
+    void release();
 
    private:
     struct Held {
@@ -55,16 +45,11 @@ class StartSlots {
   };
 
   StartSlots(net::asio::any_io_executor executor, std::uint32_t permits,
-             std::chrono::milliseconds most)
-      : executor_(std::move(executor)), permits_(permits), most_(most), host_(executor_, permits) {}
+             std::chrono::milliseconds most);
+  ~StartSlots();
 
   // Code::timeout when the deadline passes first.
-  net::Task<Result<Slot>> lock(core::TenantId tenant, Deadline deadline) {
-    net::Semaphore& own = tenants_.try_emplace(tenant, executor_, permits_).first->second;
-    FB_CO_TRY_ASSIGN(net::Semaphore::Guard of_tenant, co_await own.lock(deadline));
-    FB_CO_TRY_ASSIGN(net::Semaphore::Guard of_host, co_await host_.lock(deadline));
-    co_return Slot(std::move(of_tenant), std::move(of_host), executor_, most_);
-  }
+  net::Task<Result<Slot>> lock(core::TenantId tenant, Deadline deadline);
 
  private:
   net::asio::any_io_executor executor_;

@@ -32,7 +32,12 @@ struct TenantQueue::State {
   };
 
   State(net::asio::any_io_executor on, std::uint32_t places)
-      : executor(std::move(on)), free(places) {}
+      : executor(std::move(on)), free(places), most(places > 1 ? places - 1 : 1) {}
+
+  bool may_have_one(const Waiter& waiter) const {
+    const auto has = held.find(waiter.tenant);
+    return !waiter.granted && (has == held.end() || has->second < most);
+  }
 
   std::pair<std::uint32_t, std::uint64_t> rank(const Waiter& waiter) const {
     const auto has = held.find(waiter.tenant);
@@ -44,7 +49,7 @@ struct TenantQueue::State {
     while (free > 0) {
       Waiter* next = nullptr;
       for (Waiter& waiter : waiters)
-        if (!waiter.granted && (next == nullptr || rank(waiter) < rank(*next))) next = &waiter;
+        if (may_have_one(waiter) && (next == nullptr || rank(waiter) < rank(*next))) next = &waiter;
       if (next == nullptr) return;
       --free;
       ++held[next->tenant];
@@ -65,6 +70,7 @@ struct TenantQueue::State {
 
   net::asio::any_io_executor executor;
   std::uint32_t free;
+  const std::uint32_t most;  // of one tenant
   std::uint64_t turns = 0;
   std::list<Waiter> waiters;  // in the order they came
   std::map<core::TenantId, std::uint32_t> held;
@@ -87,7 +93,7 @@ net::Task<Result<TenantQueue::Place>> TenantQueue::enter(core::TenantId tenant,
   while (!here.at->granted) {
     if (gave_up()) co_return fail(Code::conflict, "it was cancelled while it waited for its turn");
     if (deadline.passed())
-      co_return fail(Code::timeout, "it waited too long for its turn; try again later");
+      co_return fail(Code::timeout, "it waited too long for its turn", Repair{"try again later"});
     (void)co_await here.at->event.wait(deadline);
   }
   here.taken = true;
@@ -118,8 +124,7 @@ TenantCount::Ticket::~Ticket() {
 Result<TenantCount::Ticket> TenantCount::take(const core::TenantId& tenant) {
   const auto at = counts_->find(tenant);
   const std::uint32_t has = at == counts_->end() ? 0 : at->second;
-  if (has >= most_)
-    return fail(Code::exhausted, core::LimitRefusal{what_, most_, has, {}}.message());
+  if (has >= most_) return std::unexpected(core::LimitRefusal{what_, most_, has, {}}.error());
   return Ticket(counts_, tenant);
 }
 

@@ -1,7 +1,8 @@
 // Shares out few places, such as those of builds, among tenants: the tenant with the fewest is
 // next, then the tenant that was served longest ago, so that a tenant that asks often does not keep
-// others waiting. And counts how much of something each tenant has at once. Both are shared with
-// the guards they give, which may outlive them; one executor.
+// others waiting. Of several places one tenant never has all: whoever comes next need not wait for
+// the end of something long. And counts how much of something each tenant has at once. Both are
+// shared with the guards they give, which may outlive them; one executor.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // What time does to microVMs: meters are read, the idle are suspended, the old are ended,
-// credentials are renewed. A turn looks only at those whose time has come (Registry::take_due), so
-// that it costs the same however many sleep. Owned by the Supervisor; one executor.
+// credentials are renewed. A turn looks only at those whose time has come (LiveMicrovms::take_due),
+// so that it costs the same however many sleep. Owned by the Supervisor; one executor.
 #pragma once
 
 #include <optional>
@@ -8,19 +8,18 @@
 #include <vector>
 
 #include "control/capacity.h"
-#include "control/lifecycle.h"
-#include "control/live_microvm.h"
 #include "control/services.h"
+#include "control/transitions.h"
 #include "net/task_group.h"
 
 namespace firebreak::control {
 
 class Ticker {
  public:
-  Ticker(Services& services, Registry& registry, Lifecycle& lifecycle, Capacity& capacity)
+  Ticker(Services& services, LiveMicrovms& live, Transitions& transitions, Capacity& capacity)
       : services_(services),
-        registry_(registry),
-        lifecycle_(lifecycle),
+        live_(live),
+        transitions_(transitions),
         capacity_(capacity),
         wake_(services.executor),
         tasks_(services.executor, services.exceptions()) {}
@@ -55,8 +54,8 @@ class Ticker {
   net::Task<void> save_sampled();
 
   Services& services_;
-  Registry& registry_;
-  Lifecycle& lifecycle_;
+  LiveMicrovms& live_;
+  Transitions& transitions_;
   Capacity& capacity_;
   net::Event wake_;
   bool stopping_ = false;

@@ -17,9 +17,9 @@ namespace {
 using namespace std::chrono_literals;
 using core::MicrovmState;
 
-core::HostUse walked(const Registry& registry) {
+core::HostUse walked(const LiveMicrovms& live) {
   core::HostUse use;
-  for (const LivePtr& vm : registry.all()) use += use_of(*vm);
+  for (const LivePtr& vm : live.all()) use += use_of(*vm);
   return use;
 }
 
@@ -49,16 +49,20 @@ class TickerTest : public FakeWorld {
   // One that runs, and that idles out in an hour.
   LivePtr running(int number) {
     LivePtr vm = make(number, MicrovmState::running);
-    vm->record.idle = core::IdlePolicy{.max_idle = 3600s, .suspended = 3600s};
-    vm->meter.until = clock_.now();
-    host_.usage[vm->record.id.str()] = {};
-    vm->machine = std::make_shared<FakeMachine>(host_, vm->record.id.str());
+    rewrite(*vm, [](core::Microvm& record) {
+      record.idle = core::IdlePolicy{.max_idle = 3600s, .suspended = 3600s};
+    });
+    vm->used.meter.until = clock_.now();
+    host_.usage[vm->record().id.str()] = {};
+    vm->set_machine(std::make_shared<FakeMachine>(host_, vm->record().id.str()));
     return vm;
   }
   LivePtr sleeping(int number) {
     LivePtr vm = make(number, MicrovmState::suspended);
-    vm->record.idle = core::IdlePolicy{.max_idle = 60s, .suspended = 86400s};
-    vm->stored_bytes = 1 << 20;
+    rewrite(*vm, [](core::Microvm& record) {
+      record.idle = core::IdlePolicy{.max_idle = 60s, .suspended = 86400s};
+    });
+    vm->used.stored_bytes = 1 << 20;
     return vm;
   }
 
@@ -68,25 +72,25 @@ class TickerTest : public FakeWorld {
   };
   // Of one admission and of one tick, with so many microVMs of which `awake` are metered.
   Cost cost(int microvms, int awake) {
-    Registry registry;
-    Lifecycle lifecycle(*services_, registry);
+    LiveMicrovms live;
     WarmPool pool(*services_, [] { return true; });
-    Capacity capacity(*services_, registry, pool, lifecycle);
-    Ticker ticker(*services_, registry, lifecycle, capacity);
-    for (int i = 0; i < microvms; ++i) registry.add(i < awake ? running(i) : sleeping(i));
+    Transitions transitions(*services_, live, pool.foreground());
+    Capacity capacity(*services_, live, pool, transitions.suspending);
+    Ticker ticker(*services_, live, transitions, capacity);
+    for (int i = 0; i < microvms; ++i) live.add(i < awake ? running(i) : sleeping(i));
     turn(ticker);  // the first one looks at those that are new
     clock_.pass(services_->options.meter_every);
     Cost cost;
-    std::uint64_t before = registry.given();
+    std::uint64_t before = live.given();
     turn(ticker);
-    cost.tick = registry.given() - before;
-    before = registry.given();
+    cost.tick = live.given() - before;
+    before = live.given();
     auto room = run_task(
         io_, capacity.admit(core::TenantId("tenant-1"), *core::size_for(512), Deadline::in(10s)));
     EXPECT_TRUE(room) << room.error().text();
-    cost.admission = registry.given() - before;
+    cost.admission = live.given() - before;
     room->release();
-    expect_same(registry.use(), walked(registry));
+    expect_same(live.use(), walked(live));
     return cost;
   }
   void turn(Ticker& ticker) {
@@ -109,37 +113,37 @@ TEST_F(TickerTest, CostsWhatIsDueAndNotHowManyThereAre) {
 }
 
 TEST_F(TickerTest, LooksAgainWhenItsTimeHasCome) {
-  Registry registry;
-  Lifecycle lifecycle(*services_, registry);
+  LiveMicrovms live;
   WarmPool pool(*services_, [] { return true; });
-  Capacity capacity(*services_, registry, pool, lifecycle);
-  Ticker ticker(*services_, registry, lifecycle, capacity);
+  Transitions transitions(*services_, live, pool.foreground());
+  Capacity capacity(*services_, live, pool, transitions.suspending);
+  Ticker ticker(*services_, live, transitions, capacity);
   const LivePtr vm = running(1);
   const LivePtr asleep = sleeping(2);
-  registry.add(vm);
-  registry.add(asleep);
+  live.add(vm);
+  live.add(asleep);
   turn(ticker);
-  EXPECT_EQ(registry.given(), 2U);
+  EXPECT_EQ(live.given(), 2U);
   turn(ticker);
-  EXPECT_EQ(registry.given(), 2U) << "nothing is due";
+  EXPECT_EQ(live.given(), 2U) << "nothing is due";
   // Its meter is read, and what it uses is counted.
-  host_.usage[vm->record.id.str()] = {.cpu_usec = 5'000'000, .memory_bytes = 300UL << 20};
+  host_.usage[vm->record().id.str()] = {.cpu_usec = 5'000'000, .memory_bytes = 300UL << 20};
   clock_.pass(services_->options.meter_every);
   turn(ticker);
-  EXPECT_EQ(registry.given(), 3U);
-  EXPECT_EQ(registry.use().resident_mib, 300U);
-  EXPECT_EQ(vm->activity.last_cpu, clock_.now());
+  EXPECT_EQ(live.given(), 3U);
+  EXPECT_EQ(live.use().resident_mib, 300U);
+  EXPECT_EQ(vm->used.activity.last_cpu, clock_.now());
   EXPECT_EQ(metrics_.value("firebreak_microvms", obs::label("state", "RUNNING")), 1);
   EXPECT_EQ(metrics_.value("firebreak_microvms", obs::label("state", "SUSPENDED")), 1);
   // A policy that changes is looked at at once.
-  asleep->record.idle->suspended = 7200s;
-  registry.note(*asleep);
+  rewrite(*asleep, [](core::Microvm& record) { record.idle->suspended = 7200s; });
+  live.note(*asleep);
   turn(ticker);
-  EXPECT_EQ(registry.given(), 4U);
+  EXPECT_EQ(live.given(), 4U);
 }
 
 TEST_F(TickerTest, SumsAreWhatAWalkFinds) {
-  Registry registry;
+  LiveMicrovms live;
   std::vector<LivePtr> all;
   std::mt19937 random(7);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same each time
   const auto below = [&random](std::uint32_t n) {
@@ -147,34 +151,36 @@ TEST_F(TickerTest, SumsAreWhatAWalkFinds) {
   };
   for (int i = 0; i < 50; ++i) {
     all.push_back(make(i, MicrovmState::pending));
-    registry.add(all.back());
+    live.add(all.back());
   }
   for (int step = 0; step < 2000; ++step) {
     LiveMicrovm& vm = *all[below(50)];
     switch (below(5)) {
       case 0:
-        vm.record.state = static_cast<MicrovmState>(below(6));
-        registry.note(vm);
+        rewrite_state(vm, static_cast<MicrovmState>(below(6)));
+        live.note(vm);
         break;
       case 1:
-        vm.record.intent = below(2) == 0 ? core::Intent::resume : core::Intent::none;
-        registry.note(vm);
+        rewrite(vm, [&](core::Microvm& record) {
+          record.intent = below(2) == 0 ? core::Intent::resume : core::Intent::none;
+        });
+        live.note(vm);
         break;
       case 2:
-        vm.waking = !vm.waking;
-        registry.recount(vm);
+        vm.set_waking(!vm.waking());
+        live.recount(vm);
         break;
       case 3:
-        vm.memory_bytes = below(1 << 30);
-        registry.recount(vm);
+        vm.used.memory_bytes = below(1 << 30);
+        live.recount(vm);
         break;
       default:
-        if (registry.find(vm.record.id))
-          registry.remove(vm.record.id);
+        if (live.find(vm.record().id))
+          live.remove(vm.record().id);
         else
-          registry.add(all[static_cast<std::size_t>(std::stoi(vm.record.id.str().substr(8)))]);
+          live.add(all[static_cast<std::size_t>(std::stoi(vm.record().id.str().substr(8)))]);
     }
-    expect_same(registry.use(), walked(registry));
+    expect_same(live.use(), walked(live));
   }
 }
 

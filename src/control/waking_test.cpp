@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "control/fake_engine_test_support.h"
-#include "control/lifecycle.h"
+#include "control/journal.h"
 #include "control/task_test_support.h"
 #include "net/task_group.h"
 
@@ -33,7 +33,7 @@ class Waking : public FakeWorld {
     EXPECT_TRUE(created) << created.error().text();
     auto vm = std::make_shared<LiveMicrovm>(io_.get_executor(), created->microvm,
                                             core::ImageVersion{}, *core::size_for(512));
-    registry_.add(vm);
+    live_.add(vm);
     return vm;
   }
 
@@ -49,12 +49,17 @@ class Waking : public FakeWorld {
   }
 
   const core::Tenant tenant_{core::TenantId("tenant-a"), "a", {}, {}};
-  Registry registry_;
+  LiveMicrovms live_;
 };
 
 TEST_F(Waking, AChangeWakesOnlyThoseWhoWaitForThatMicrovm) {
   constexpr int kMicrovms = 20;
-  Lifecycle lifecycle(*services_, registry_);
+  Journal journal({.db = *db_,
+                   .clock = clock_,
+                   .log = log_,
+                   .metrics = metrics_,
+                   .live = live_,
+                   .changed = services_->changed});
   std::vector<LivePtr> all;
   for (int i = 0; i < kMicrovms; ++i) all.push_back(add(i));
   std::vector<int> woken(kMicrovms);
@@ -70,9 +75,9 @@ TEST_F(Waking, AChangeWakesOnlyThoseWhoWaitForThatMicrovm) {
                   wait(all[static_cast<std::size_t>(i)], woken[static_cast<std::size_t>(i)]));
   while (io_.poll_one() > 0) {
   }
-  auto changed = run_task(io_, lifecycle.commit(*all[7], {.state = core::MicrovmState::terminating,
-                                                          .intent = core::Intent::terminate,
-                                                          .reason = "a test"}));
+  auto changed = run_task(io_, journal.commit(*all[7], {.state = core::MicrovmState::terminating,
+                                                        .intent = core::Intent::terminate,
+                                                        .reason = "a test"}));
   ASSERT_TRUE(changed) << changed.error().text();
   while (io_.poll_one() > 0) {
   }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "control/lifecycle.h"
+#include "control/host_limits.h"
 #include "egress/networks.h"
 
 namespace firebreak::control {
@@ -11,6 +11,8 @@ namespace {
 constexpr auto kMakeDeadline = std::chrono::seconds(120);
 constexpr auto kEndDeadline = std::chrono::seconds(20);
 constexpr core::Seconds kForgetAfter{3600};
+constexpr core::Millis kLookAgain{500};
+constexpr core::Millis kWaitForOthers{50};
 constexpr std::uint32_t kRowWithoutNetwork = 3;
 // While it is made, a clone gets the CPU that nobody else wants.
 constexpr machine::HostLimits kBackground{.memory_bytes = 0, .cpu_weight = 1, .cpu_percent = 0};
@@ -22,7 +24,7 @@ void WarmPool::keep(const core::ImageVersion& version, const core::SizeClass& si
   at->second.version = version;
   at->second.size = size;
   at->second.pinned = at->second.pinned || pinned;
-  if (added) at->second.last_launch = services_.clock.now();
+  if (added) at->second.last_launch = needs_.clock.now();
   wanted_.notify();
 }
 
@@ -30,7 +32,7 @@ std::optional<WarmPool::Clone> WarmPool::take(const core::ImageVersion& version,
                                               const core::SizeClass& size, bool network) {
   keep(version, size, false);
   Kept& kept = kept_[key(version)];
-  const core::Time now = services_.clock.now();
+  const core::Time now = needs_.clock.now();
   kept.demand.launched(now);
   kept.last_launch = now;
   kept.without_network = network ? 0 : kept.without_network + 1;
@@ -76,7 +78,7 @@ net::Task<void> WarmPool::keep_only(std::set<Key> versions) {
 void WarmPool::note_size() {
   std::size_t size = 0;
   for (const auto& [k, kept] : kept_) size += kept.clones.size();
-  services_.metrics.set("firebreak_pool_size", "", static_cast<double>(size));
+  needs_.metrics.set("firebreak_pool_size", "", static_cast<double>(size));
 }
 
 std::vector<WarmPool::Parked> WarmPool::parked() const {
@@ -120,22 +122,29 @@ bool WarmPool::is_stale(const Kept& kept, core::Time now) {
 }
 
 std::uint32_t WarmPool::target_of(Kept& kept, core::Time now) const {
-  const auto engine = services_.engines.get(kept.version.engine);
+  const auto engine = needs_.engines.get(kept.version.engine);
   if (!engine || !(*engine)->features().contains(machine::Feature::park)) return 0;
   // Nobody launched it for long: its memory is worth more elsewhere.
-  return is_stale(kept, now) ? 0 : kept.demand.target(services_.options.pool, now);
+  if (is_stale(kept, now) || has_newer(kept.version)) return 0;
+  return kept.demand.target(needs_.options.pool, now);
+}
+
+// Versions of an image are neighbours in the map, the newest last.
+bool WarmPool::has_newer(const core::ImageVersion& version) const {
+  const auto next = kept_.upper_bound(key(version));
+  return next != kept_.end() && next->first.first == version.image;
 }
 
 void WarmPool::forget_stale() {
-  const core::Time now = services_.clock.now();
+  const core::Time now = needs_.clock.now();
   std::erase_if(kept_, [now](const auto& entry) {
     return entry.second.clones.empty() && is_stale(entry.second, now);
   });
 }
 
 bool WarmPool::wants_network(const Kept& kept) const {
-  if (services_.networks == nullptr) return false;
-  const auto engine = services_.engines.get(kept.version.engine);
+  if (needs_.networks == nullptr) return false;
+  const auto engine = needs_.engines.get(kept.version.engine);
   if (!engine || !(*engine)->features().contains(machine::Feature::network)) return false;
   if (kept.demand.empty()) return kept.version.egress != core::kNoEgress;
   return kept.without_network < kRowWithoutNetwork;
@@ -143,11 +152,11 @@ bool WarmPool::wants_network(const Kept& kept) const {
 
 net::Task<Result<>> WarmPool::ready(machine::Machine& machine, const core::SizeClass& size,
                                     bool network, Deadline deadline) {
-  services_.reach("pool.restored");
-  if (network) FB_CO_TRY(co_await services_.networks->prepare(machine.id()));
+  needs_.steps.reach("pool.restored");
+  if (network) FB_CO_TRY(co_await needs_.networks->prepare(machine.id()));
   FB_CO_TRY(co_await machine.rehearse(deadline));
   FB_CO_TRY(co_await machine.park(deadline));
-  services_.reach("pool.parked");
+  needs_.steps.reach("pool.parked");
   // It stands still; a launch finds it with the limits that it will run under.
   co_return machine.set_limits(host_limits(size));
 }
@@ -156,9 +165,9 @@ net::Task<Result<WarmPool::Clone>> WarmPool::make(const core::ImageVersion& vers
                                                   const core::SizeClass& size, std::string id,
                                                   bool network) {
   const Deadline deadline = Deadline::in(kMakeDeadline);
-  FB_CO_TRY_ASSIGN(machine::Engine* const engine, services_.engines.get(version.engine));
+  FB_CO_TRY_ASSIGN(machine::Engine* const engine, needs_.engines.get(version.engine));
   FB_CO_TRY_ASSIGN(auto snapshot,
-                   co_await services_.catalogue.load(core::snapshot_of(version), deadline));
+                   co_await needs_.catalogue.load(core::snapshot_of(version), deadline));
   const machine::LaunchSpec spec{.id = id, .limits = kBackground, .network = network};
   FB_CO_TRY_ASSIGN(std::shared_ptr<machine::Machine> machine,
                    co_await engine->restore(snapshot, spec, deadline));
@@ -171,19 +180,19 @@ net::Task<Result<WarmPool::Clone>> WarmPool::make(const core::ImageVersion& vers
   const auto usage = machine->usage();
   co_return Clone{.machine = std::move(machine),
                   .network = network,
-                  .since = services_.clock.now(),
+                  .since = needs_.clock.now(),
                   .resident_bytes = usage ? usage->memory_bytes : 0};
 }
 
 net::Task<void> WarmPool::discard(std::shared_ptr<machine::Machine> machine) {
   const Deadline deadline = Deadline::in(kEndDeadline);
-  if (services_.networks != nullptr) co_await services_.networks->dismiss(machine->id(), deadline);
+  if (needs_.networks != nullptr) co_await needs_.networks->dismiss(machine->id(), deadline);
   (void)co_await machine->terminate(deadline);
 }
 
 // Makes the clone that is missed most; false when nothing is missing or there is no room.
 net::Task<bool> WarmPool::refill_one() {
-  const core::Time now = services_.clock.now();
+  const core::Time now = needs_.clock.now();
   Kept* most = nullptr;
   double worst = 1;
   for (auto& [k, kept] : kept_) {
@@ -211,14 +220,14 @@ net::Task<bool> WarmPool::refill_one() {
     note_size();
   } else {
     at->second.failures = std::min(at->second.failures + 1, 6);
-    at->second.retry_at = services_.clock.now() + core::Seconds(1 << at->second.failures);
-    services_.log.warn("pool", {{"image", version.image.str()}, {"error", made.error().text()}});
+    at->second.retry_at = needs_.clock.now() + core::Seconds(1 << at->second.failures);
+    needs_.log.warn("pool", {{"image", version.image.str()}, {"error", made.error().text()}});
   }
   co_return true;
 }
 
 std::optional<WarmPool::Clone> WarmPool::surplus() {
-  const core::Time now = services_.clock.now();
+  const core::Time now = needs_.clock.now();
   for (auto& [k, kept] : kept_) {
     if (kept.clones.empty()) continue;
     auto extra = kept.clones.size() > target_of(kept, now) ? std::prev(kept.clones.end())
@@ -239,21 +248,18 @@ net::Task<void> WarmPool::run() {
   while (!stopping_) {
     if (auto extra = surplus()) co_await discard(std::move(extra->machine));
     forget_stale();
-    const bool may = services_.foreground == 0 && paused_until_.passed();
+    const bool may = !foreground_.any() && paused_until_.passed();
     const bool worked = may && co_await refill_one();
-    if (!worked)
-      (void)co_await wanted_.wait(Deadline::in(std::chrono::milliseconds(may ? 500 : 50)));
+    if (!worked) co_await needs_.pauses.pause(may ? kLookAgain : kWaitForOthers, wanted_);
   }
   running_ = false;
+  ended_.notify();
 }
 
 net::Task<void> WarmPool::stop(Deadline deadline) {
   stopping_ = true;
   wanted_.notify();
-  net::Event pause(services_.executor);
-  while (running_ && !deadline.passed()) {
-    (void)co_await pause.wait(Deadline::in(std::chrono::milliseconds(20)));
-  }
+  while (running_ && !deadline.passed()) (void)co_await ended_.wait(deadline);
   for (const std::string& id : ids()) co_await evict(id);
 }
 

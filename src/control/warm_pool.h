@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "control/foreground.h"
 #include "control/services.h"
 
 namespace firebreak::control {
@@ -19,8 +20,15 @@ namespace firebreak::control {
 class WarmPool {
  public:
   // `has_room`: whether the host has memory for one more clone that nobody asked for.
-  WarmPool(Services& services, std::function<bool()> has_room)
-      : services_(services), has_room_(std::move(has_room)), wanted_(services.executor) {}
+  WarmPool(const Services& services, std::function<bool()> has_room)
+      : needs_{services.engines, services.catalogue, services.clock, services.pauses,  services.log,
+               services.metrics, services.options,   services.steps, services.networks},
+        has_room_(std::move(has_room)),
+        wanted_(services.executor),
+        ended_(services.executor) {}
+
+  // Nothing is refilled while any is under way.
+  ForegroundWork& foreground() { return foreground_; }
 
   // Keeps clones of this version from now on. `pinned`: also when nobody launches it.
   void keep(const core::ImageVersion& version, const core::SizeClass& size, bool pinned);
@@ -78,6 +86,8 @@ class WarmPool {
   // How many clones of it are wanted: none once nobody has launched it for long.
   std::uint32_t target_of(Kept& kept, core::Time now) const;
   static bool is_stale(const Kept& kept, core::Time now);
+  // Of an image only the newest version that is kept has clones: that one is launched by default.
+  bool has_newer(const core::ImageVersion& version) const;
   // Forgets the versions that nobody launches and that have no clones left.
   void forget_stale();
   // Whether the next clone of it gets a network. One with a network serves everybody; one without
@@ -93,12 +103,25 @@ class WarmPool {
   net::Task<void> discard(std::shared_ptr<machine::Machine> machine);
   void note_size();
 
-  Services& services_;
+  struct Needs {
+    const machine::Engines& engines;
+    image::Catalogue& catalogue;
+    const core::Clock& clock;
+    Pauses& pauses;
+    obs::Log& log;
+    obs::Metrics& metrics;
+    const ControlOptions& options;
+    const Steps& steps;
+    egress::Networks* networks;
+  };
+  Needs needs_;
+  ForegroundWork foreground_;
   std::function<bool()> has_room_;
   std::map<Key, Kept> kept_;
   std::string making_;  // id of the clone under way
   std::vector<std::weak_ptr<machine::Machine>> made_;
   net::Event wanted_;
+  net::Event ended_;  // run() has
   bool stopping_ = false;
   bool running_ = false;
   Deadline paused_until_ = Deadline::in(std::chrono::seconds(0));

@@ -13,7 +13,7 @@ using namespace std::chrono_literals;
 using testing::IsEmpty;
 
 // Longer than the pool sleeps when it has nothing to do.
-constexpr auto kSeveralLooks = 700ms;
+constexpr int kSeveralLooks = 3;
 
 class Pool : public FakeWorld {
  protected:
@@ -35,12 +35,18 @@ class Pool : public FakeWorld {
   bool until(Done done) {
     const Deadline deadline = Deadline::in(10s);
     io_.restart();
-    while (!done() && !deadline.passed()) io_.run_one_for(100ms);
+    while (!done() && !deadline.passed())
+      if (io_.run_one_for(5ms) == 0) clock_.pass(100ms);
     return done();
   }
-  void look_several_times() {
+  void look_several_times() { look(kSeveralLooks); }
+  void look(int times) {
     io_.restart();
-    io_.run_for(kSeveralLooks);
+    for (int i = 0; i < times; ++i) {
+      clock_.pass(500ms);
+      while (io_.run_one_for(5ms) > 0) {
+      }
+    }
   }
   std::size_t parked() const { return pool_->parked().size(); }
   static core::ImageVersion version(std::string name) {
@@ -81,6 +87,32 @@ TEST_F(Pool, IsFilledUpToWhatRecentLaunchesAskFor) {
   EXPECT_TRUE(until([&] { return parked() == 1; }));
 }
 
+TEST_F(Pool, OfAnImageOnlyTheNewestVersionIsParked) {
+  const auto numbered = [](std::uint32_t number) {
+    core::ImageVersion made = version("a");
+    made.number = number;
+    return made;
+  };
+  start();
+  for (std::uint32_t number = 1; number <= 20; ++number) {
+    pool_->keep(numbered(number), size_, false);
+    EXPECT_TRUE(until([&] { return host_.restored == static_cast<int>(number); })) << number;
+  }
+  EXPECT_TRUE(until([&] { return parked() == 1; }));
+  // A launch of an older one is restored, and parks nothing.
+  EXPECT_FALSE(pool_->take(numbered(3), size_, false));
+  look_several_times();
+  EXPECT_EQ(parked(), 1U);
+  EXPECT_EQ(host_.restored, 20);
+  // The newest goes: the one before it takes its place.
+  run_task(io_, [&]() -> net::Task<bool> {
+    co_await pool_->drop(numbered(20));
+    co_return true;
+  }());
+  EXPECT_TRUE(until([&] { return host_.restored == 21; }));
+  if (auto taken = pool_->take(numbered(19), size_, false)) end(*std::move(taken));
+}
+
 TEST_F(Pool, ClonesAreMadeByTheEngineOfTheirVersion) {
   FakeHost others;
   FakeEngine other(others, "other");
@@ -112,7 +144,7 @@ TEST_F(Pool, HasNothingOfAnEngineThatCannotParkOrIsNotThere) {
 }
 
 TEST_F(Pool, WaitsForWhatUsersWaitFor) {
-  std::optional<Foreground> busy(*services_);
+  std::optional<Foreground> busy(pool_->foreground());
   start();
   pool_->keep(version("a"), size_, false);
   look_several_times();
@@ -152,8 +184,8 @@ TEST_F(Pool, AVersionThatCannotBeMadeIsTriedLessAndLess) {
   pool_->keep(version("a"), size_, false);
   look_several_times();
   host_.refuse = false;
-  look_several_times();
-  EXPECT_EQ(parked(), 0U);
+  look(1);
+  EXPECT_EQ(parked(), 0U) << "two seconds after the first failure";
   clock_.pass(3s);
   EXPECT_TRUE(until([&] { return parked() == 1; }));
 }

@@ -51,7 +51,7 @@ Result<> check(const PortSet& ports) {
   if (ports.all) return {};
   if (ports.ranges.empty()) return fail(Code::invalid, "a token needs at least one port");
   if (ports.ranges.size() > kMaxTokenRanges)
-    return fail(Code::invalid, "a token has at most 100 ports or ranges; use a range");
+    return fail(Code::invalid, "a token has at most 100 ports or ranges", Repair{"use a range"});
   for (const PortRange& range : ports.ranges) {
     if (range.first == 0 || range.last < range.first)
       return fail(Code::invalid, "a range of ports goes from 1..65535 upwards");

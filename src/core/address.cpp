@@ -125,12 +125,13 @@ Result<Cidr> parse_cidr(std::string_view text) {
     prefix = base->bits();
   }
   if (!base || !prefix || *prefix > static_cast<std::uint64_t>(base->bits())) {
-    return fail(Code::invalid,
-                "is not an address block; write one like 203.0.113.0/24 or 2001:db8::/32");
+    return fail(Code::invalid, "is not an address block",
+                Repair{"write one like 203.0.113.0/24 or 2001:db8::/32"});
   }
   const Cidr block{masked(*base, static_cast<int>(*prefix)), static_cast<std::uint8_t>(*prefix)};
   if (block.base != *base) {
-    return fail(Code::invalid, "has bits set behind its prefix; write " + to_string(block));
+    return fail(Code::invalid, "has bits set behind its prefix",
+                Repair{"write " + to_string(block)});
   }
   return block;
 }

@@ -18,25 +18,31 @@ Shortage check_admission(const HostBudget& budget, const HostUse& use, std::uint
   return Shortage::none;
 }
 
-std::string shortage_message(Shortage shortage, const HostBudget& budget, const HostUse& use) {
-  auto of = [](std::uint64_t used, std::uint64_t all, std::string_view unit) {
-    return std::to_string(used) + " of " + std::to_string(all) + " " + std::string(unit);
+Error shortage_error(Shortage shortage, const HostBudget& budget, const HostUse& use) {
+  auto of = [](std::uint64_t used, std::uint64_t all) {
+    return std::to_string(used) + " of " + std::to_string(all) + " MiB";
+  };
+  const auto full = [](std::string what, std::string repair) {
+    return fail(Code::unavailable, Reason{"host_full"}, std::move(what), {std::move(repair)})
+        .error();
   };
   switch (shortage) {
     case Shortage::none:
-      return "";
+      break;
     case Shortage::resident_memory:
-      return "the host has no memory left: " + of(use.resident_mib, budget.memory_mib, "MiB") +
-             " in use; suspend or terminate microVMs";
+      return full(
+          "the host has no memory left: " + of(use.resident_mib, budget.memory_mib) + " in use",
+          "suspend or terminate microVMs");
     case Shortage::promised_memory:
-      return "the host has promised all its memory: " +
-             of(use.baseline_mib, budget.memory_mib * budget.overcommit, "MiB") +
-             "; suspend or terminate microVMs, or raise overcommit";
+      return full("the host has promised all its memory: " +
+                      of(use.baseline_mib, budget.memory_mib * budget.overcommit),
+                  "suspend or terminate microVMs, or raise overcommit");
     case Shortage::promised_cpu:
-      return "the host has promised all its CPU: " + std::to_string(use.baseline_millicpu) +
-             " millicpu; suspend or terminate microVMs, or raise overcommit";
+      return full("the host has promised all its CPU: " + std::to_string(use.baseline_millicpu) +
+                      " millicpu",
+                  "suspend or terminate microVMs, or raise overcommit");
   }
-  return "";
+  return full("the host has no room left", "try again shortly");
 }
 
 namespace {

@@ -44,7 +44,7 @@ enum class Shortage { none, resident_memory, promised_memory, promised_cpu };
 
 Shortage check_admission(const HostBudget& budget, const HostUse& use, std::uint64_t baseline_mib,
                          std::uint64_t baseline_millicpu);
-std::string shortage_message(Shortage shortage, const HostBudget& budget, const HostUse& use);
+Error shortage_error(Shortage shortage, const HostBudget& budget, const HostUse& use);
 
 // What can be given up, in the order it is: parked clones, bases nobody uses, then microVMs.
 struct Reclaimable {

@@ -39,7 +39,7 @@ Result<> check_ports(const EgressRule& rule) {
     }
   }
   if (rule.protocol == EgressProtocol::icmp && !rule.ports.empty()) {
-    return fail(Code::invalid, "ports: ICMP has none; leave them out");
+    return fail(Code::invalid, "ports: ICMP has none", Repair{"leave them out"});
   }
   return {};
 }
@@ -49,20 +49,22 @@ Result<> check_ports(const EgressRule& rule) {
 Result<> check_domain(const EgressRule& rule) {
   if (rule.action == EgressAction::deny) {
     if (rule.protocol == EgressProtocol::any && rule.ports.empty()) return {};
-    return fail(Code::invalid,
-                "domain: a denied name is not resolved at all; leave out protocol and ports");
+    return fail(Code::invalid, "domain: a denied name is not resolved at all",
+                Repair{"leave out protocol and ports"});
   }
   if (rule.protocol == EgressProtocol::any) {
-    return fail(Code::invalid,
-                "protocol: an allowed domain is for one protocol; write tcp, udp or icmp");
+    return fail(Code::invalid, "protocol: an allowed domain is for one protocol",
+                Repair{"write tcp, udp or icmp"});
   }
   if (rule.protocol != EgressProtocol::icmp && rule.ports.empty()) {
-    return fail(Code::invalid, "ports: an allowed domain needs them; write for example [443]");
+    return fail(Code::invalid, "ports: an allowed domain needs them",
+                Repair{"write for example [443]"});
   }
   if (contains_port(rule.ports, 53) || contains_port(rule.ports, 853)) {
     return fail(Code::invalid,
                 "ports: 53 and 853 are never opened by a domain, because names are resolved by the "
-                "gateway only; allow a resolver by its address (cidr)");
+                "gateway only",
+                Repair{"allow a resolver by its address (cidr)"});
   }
   return {};
 }
@@ -73,8 +75,8 @@ Result<> check_rule(const EgressRule& rule) {
   const Cidr* block = std::get_if<Cidr>(&rule.target);
   if (block != nullptr && rule.action == EgressAction::allow &&
       kind_of(*block) == AddressKind::never) {
-    return fail(Code::invalid,
-                "cidr: no policy can open " + to_string(*block) + "; remove this rule");
+    return fail(Code::invalid, "cidr: no policy can open " + to_string(*block),
+                Repair{"remove this rule"});
   }
   return {};
 }
@@ -82,8 +84,8 @@ Result<> check_rule(const EgressRule& rule) {
 Result<> check_name(std::string_view name) {
   auto fits = [](char c) { return name_character(c) || (c >= 'A' && c <= 'Z') || c == '.'; };
   if (name.empty() || name.size() > kMaxPolicyName || !std::ranges::all_of(name, fits)) {
-    return fail(Code::invalid,
-                "name: 1 to 64 letters, digits, '-', '_' and '.'; choose another name");
+    return fail(Code::invalid, "name: 1 to 64 letters, digits, '-', '_' and '.'",
+                Repair{"choose another name"});
   }
   return {};
 }
@@ -91,8 +93,8 @@ Result<> check_name(std::string_view name) {
 // The limits that only the whole list can break.
 Result<> check_together(const EgressPolicy& policy) {
   if (policy.rules.size() > kMaxEgressRules) {
-    return fail(Code::invalid, "rules: more than " + std::to_string(kMaxEgressRules) +
-                                   "; merge address blocks or use wildcards");
+    return fail(Code::invalid, "rules: more than " + std::to_string(kMaxEgressRules),
+                Repair{"merge address blocks or use wildcards"});
   }
   std::size_t ranges = 0;
   std::set<std::pair<EgressProtocol, std::vector<PortRange>>> services;
@@ -104,23 +106,27 @@ Result<> check_together(const EgressPolicy& policy) {
         rule.action == EgressAction::allow && std::holds_alternative<AnyTarget>(rule.target);
   }
   if (ranges > kMaxPortRanges) {
-    return fail(Code::invalid, "rules: more than " + std::to_string(kMaxPortRanges) +
-                                   " port ranges in all; merge them");
+    return fail(Code::invalid,
+                "rules: more than " + std::to_string(kMaxPortRanges) + " port ranges in all",
+                Repair{"merge them"});
   }
   if (services.size() > kMaxDomainServices) {
-    return fail(Code::invalid, "rules: domains with more than " +
-                                   std::to_string(kMaxDomainServices) +
-                                   " different lists of ports; use the same list for more of them");
+    return fail(Code::invalid,
+                "rules: domains with more than " + std::to_string(kMaxDomainServices) +
+                    " different lists of ports",
+                Repair{"use the same list for more of them"});
   }
   if (policy.sni_check && !std::ranges::any_of(policy.rules, opens_checked_domain)) {
     return fail(Code::invalid,
                 "sniCheck: it is about TLS on port 443 of allowed domains, and no rule allows one "
-                "there; add one, or leave sniCheck out");
+                "there",
+                Repair{"add one, or leave sniCheck out"});
   }
   if (opens_any && !services.empty()) {
     return fail(Code::invalid,
                 "rules: domains are allowed beside the whole internet, so the names would decide "
-                "nothing; remove 'internet' and rules that allow any, or the domains");
+                "nothing",
+                Repair{"remove 'internet' and rules that allow any, or the domains"});
   }
   return {};
 }
@@ -148,7 +154,7 @@ std::string_view to_string(EgressProtocol protocol) {
 Result<std::string> normal_name(std::string_view name) {
   if (name.ends_with('.')) name.remove_suffix(1);
   if (name.empty() || name.size() > kMaxName) {
-    return fail(Code::invalid, "is not a domain name; a name has 1 to 253 characters");
+    return fail(Code::invalid, "is not a domain name", Repair{"a name has 1 to 253 characters"});
   }
   std::string out(name);
   for (char& c : out) {
@@ -156,12 +162,13 @@ Result<std::string> normal_name(std::string_view name) {
   }
   for (std::string_view part : split(out, '.')) {
     if (part.empty() || part.size() > kMaxLabel) {
-      return fail(Code::invalid, "is not a domain name; each part has 1 to 63 characters");
+      return fail(Code::invalid, "is not a domain name",
+                  Repair{"each part has 1 to 63 characters"});
     }
     if (!std::ranges::all_of(part, name_character)) {
-      return fail(Code::invalid,
-                  "has characters that a domain name does not have; write international names in "
-                  "their xn-- form");
+      return fail(Code::invalid, "has characters that a domain name does not have",
+                  Repair{"write international names in "
+                         "their xn-- form"});
     }
   }
   return out;
@@ -171,11 +178,12 @@ Result<DomainPattern> parse_domain_pattern(std::string_view text) {
   DomainPattern pattern;
   pattern.below = text.starts_with("*.");
   if (text == "*" || text == "*.") {
-    return fail(Code::invalid, "would be every name; set 'internet' to true instead");
+    return fail(Code::invalid, "would be every name", Repair{"set 'internet' to true instead"});
   }
-  if (parse_address(text)) return fail(Code::invalid, "is an address; use 'cidr' for it");
+  if (parse_address(text)) return fail(Code::invalid, "is an address", Repair{"use 'cidr' for it"});
   FB_TRY_ASSIGN(pattern.name, normal_name(pattern.below ? text.substr(2) : text));
-  if (parse_address(pattern.name)) return fail(Code::invalid, "is an address; use 'cidr' for it");
+  if (parse_address(pattern.name))
+    return fail(Code::invalid, "is an address", Repair{"use 'cidr' for it"});
   return pattern;
 }
 
@@ -206,8 +214,8 @@ Result<> check(const EgressPolicy& policy) {
   FB_TRY(check_name(policy.name));
   for (const EgressPolicy& builtin : {internet_egress(), no_egress()}) {
     if (policy.name == builtin.name && policy != builtin) {
-      return fail(Code::invalid,
-                  "name: " + policy.name + " is built in and never changes; choose another name");
+      return fail(Code::invalid, "name: " + policy.name + " is built in and never changes",
+                  Repair{"choose another name"});
     }
   }
   for (std::size_t i = 0; i < policy.rules.size(); i++) {

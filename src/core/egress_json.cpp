@@ -6,25 +6,13 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "core/egress.h"
+#include "core/request_fields.h"
 
 namespace firebreak::core {
 
 namespace {
 
 constexpr std::size_t kMaxText = 1 << 20;
-
-Result<> only_members(const json::object& object, std::string_view path,
-                      std::initializer_list<std::string_view> known) {
-  for (const auto& member : object) {
-    const std::string_view name(member.key().data(), member.key().size());
-    if (std::ranges::find(known, name) != known.end()) continue;
-    std::string list;
-    for (std::string_view one : known) list += (list.empty() ? "" : ", ") + std::string(one);
-    return fail(Code::invalid, "member '" + std::string(path) + std::string(name) +
-                                   "' is not known; known are " + list);
-  }
-  return {};
-}
 
 std::optional<std::uint16_t> parse_port(std::string_view text) {
   const std::optional<std::uint64_t> value = parse_u64(text);
@@ -51,7 +39,7 @@ std::optional<PortRange> read_port(const json::value& value) {
 void read_ports(JsonReader& reader, EgressRule& rule) {
   const json::array* ports = reader.array("ports", false);
   if (ports == nullptr) return;
-  if (ports->empty()) reader.reject("ports", "is empty; leave it out for all ports");
+  if (ports->empty()) reader.reject("ports", "is empty", Repair{"leave it out for all ports"});
   for (const json::value& value : *ports) {
     const std::optional<PortRange> range = read_port(value);
     if (!range) {
@@ -95,14 +83,14 @@ void read_target(JsonReader& reader, EgressRule& rule) {
     if (block) {
       rule.target = *block;
     } else {
-      reader.reject("cidr", block.error().message);
+      reader.reject("cidr", block.error());
     }
   } else if (reader.has("domain")) {
     Result<DomainPattern> pattern = parse_domain_pattern(reader.string("domain"));
     if (pattern) {
       rule.target = *std::move(pattern);
     } else {
-      reader.reject("domain", pattern.error().message);
+      reader.reject("domain", pattern.error());
     }
   }
 }
@@ -118,10 +106,7 @@ void fill_in_domain(const JsonReader& reader, EgressRule& rule) {
 }
 
 Result<EgressRule> read_rule(const json::value& value, const std::string& path) {
-  if (!value.is_object()) return fail(Code::invalid, "member '" + path + "' must be an object");
   const json::object& object = value.as_object();
-  FB_TRY(
-      only_members(object, path + ".", {"action", "any", "cidr", "domain", "protocol", "ports"}));
   JsonReader reader(object, path + ".");
   EgressRule rule;
   read_action(reader, rule);
@@ -160,22 +145,17 @@ json::object rule_value(const EgressRule& rule) {
 
 Result<EgressPolicy> egress_policy_from_json(std::string_view text) {
   if (text.size() > kMaxText) {
-    return fail(Code::invalid, "an egress policy of more than 1 MiB; merge its rules");
+    return fail(Code::invalid, "an egress policy of more than 1 MiB", Repair{"merge its rules"});
   }
   FB_TRY_ASSIGN(json::object object, parse_json_object(text));
-  FB_TRY(only_members(object, "",
-                      {"name", "internet", "rules", "sniCheck", "maxBytes", "maxConnections"}));
+  FB_TRY(check_object(object, egress_policy_fields()));
   JsonReader reader(object);
   EgressPolicy policy;
   policy.name = reader.string("name");
   policy.internet = reader.boolean_or("internet", false);
   policy.sni_check = reader.boolean_or("sniCheck", false);
   policy.max_bytes = reader.u64_or("maxBytes", 0);
-  const std::uint64_t connections = reader.u64_or("maxConnections", 0);
-  if (connections > kMaxConnections) {
-    reader.reject("maxConnections", "must be at most " + std::to_string(kMaxConnections));
-  }
-  policy.max_connections = static_cast<std::uint32_t>(connections);
+  policy.max_connections = static_cast<std::uint32_t>(reader.u64_or("maxConnections", 0));
   const json::array* rules = reader.array("rules", false);
   FB_TRY(reader.result());
   if (rules != nullptr) {

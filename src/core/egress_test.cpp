@@ -139,7 +139,7 @@ TEST(EgressJson, RoundTrips) {
 }
 
 TEST(EgressJson, RefusesWithPathAndRepair) {
-  EXPECT_THAT(refusal(R"("internets":true)"), HasSubstr("'internets' is not known; known are"));
+  EXPECT_THAT(refusal(R"("internets":true)"), HasSubstr("'internets' is not known here; use name"));
   EXPECT_THAT(refusal(R"("sniCheck":true)"), HasSubstr("no rule allows one there"));
   EXPECT_THAT(refusal(R"("sniCheck":1)"), HasSubstr("'sniCheck' must be"));
   EXPECT_THAT(refusal(R"("sniCheck":true,"rules":[{"action":"allow","cidr":"1.2.3.4"},

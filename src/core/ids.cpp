@@ -71,8 +71,8 @@ Result<TenantId> parse_tenant_id(std::string_view text) {
 
 Result<> check_image_name(std::string_view name) {
   if (name.empty() || name.size() > 64 || !std::ranges::all_of(name, is_name_char)) {
-    return fail(Code::invalid,
-                "an image name is 1 to 64 letters, digits, '-' and '_'; choose another name");
+    return fail(Code::invalid, "an image name is 1 to 64 letters, digits, '-' and '_'",
+                Repair{"choose another name"});
   }
   return {};
 }
@@ -83,10 +83,11 @@ Result<> check_microvm_name(std::string_view name) {
   if (name.empty() || name.size() > 63 || !lower(name[0]) || !std::ranges::all_of(name, inner))
     return fail(Code::invalid,
                 "a microVM's name is 1 to 63 lower-case letters, digits, '-', '_' and '.', and "
-                "begins with a letter or digit; choose another name");
+                "begins with a letter or digit",
+                Repair{"choose another name"});
   if (name.starts_with(kMicrovm))
-    return fail(Code::invalid,
-                "a microVM's name does not begin with 'microvm-', as ids do; choose another name");
+    return fail(Code::invalid, "a microVM's name does not begin with 'microvm-', as ids do",
+                Repair{"choose another name"});
   return {};
 }
 

@@ -6,13 +6,21 @@
 #include "base/json.h"
 
 namespace firebreak::core {
+namespace {
+constexpr std::uint64_t kMostCap = 1'000'000'000;
+}
 
 std::string to_json(const TenantLimits& limits) {
-  return json::serialize(json::object{{"microvms", limits.microvms},
-                                      {"memoryMib", limits.memory_mib},
-                                      {"images", limits.images},
-                                      {"versionsPerImage", limits.versions_per_image},
-                                      {"launchesPerSecond", limits.launches_per_second}});
+  json::object object{{"microvms", limits.microvms},
+                      {"memoryMib", limits.memory_mib},
+                      {"images", limits.images},
+                      {"versionsPerImage", limits.versions_per_image},
+                      {"launchesPerSecond", limits.launches_per_second}};
+  for (const CapRule& rule : cap_rules()) {
+    const auto& cap = limits.caps[rule.dimension];
+    object[rule.name] = cap ? json::value(*cap) : json::value(nullptr);
+  }
+  return json::serialize(object);
 }
 
 Result<TenantLimits> limits_from_json(std::string_view text, TenantLimits limits) {
@@ -28,15 +36,35 @@ Result<TenantLimits> limits_from_json(std::string_view text, TenantLimits limits
   limits.images = small("images", limits.images);
   limits.versions_per_image = small("versionsPerImage", limits.versions_per_image);
   limits.launches_per_second = small("launchesPerSecond", limits.launches_per_second);
+  for (const CapRule& rule : cap_rules()) {
+    const json::value* value = object.if_contains(rule.name);
+    if (value == nullptr) continue;
+    auto& cap = limits.caps[rule.dimension];
+    cap = value->is_null() ? std::nullopt : std::optional(reader.u64(rule.name));
+    if (cap && *cap > kMostCap) reader.reject(rule.name, "must be at most 1000000000, or null");
+  }
   FB_TRY(reader.result());
   return limits;
 }
 
-std::string LimitRefusal::message() const {
-  std::string text = "limit " + limit + " reached: " + std::to_string(used) + " of " +
-                     std::to_string(allowed) + " used; ";
-  return text + (resets_at ? "try again shortly"
-                           : "terminate microVMs you do not need, or ask for a higher limit");
+Error limit_reached(const std::string& limit, std::uint64_t allowed, std::uint64_t used,
+                    std::string message, Repair repair) {
+  Error error =
+      fail(Code::exhausted, Reason{"limit_reached"}, std::move(message), std::move(repair)).error();
+  error.data = {
+      {"limit", limit}, {"allowed", std::to_string(allowed)}, {"used", std::to_string(used)}};
+  return error;
+}
+
+Error LimitRefusal::error() const {
+  Error error = limit_reached(
+      limit, allowed, used,
+      "limit " + limit + " reached: " + std::to_string(used) + " of " + std::to_string(allowed) +
+          " used",
+      Repair{resets_at ? "try again shortly"
+                       : "terminate microVMs you do not need, or ask for a higher limit"});
+  if (resets_at) error.resets_at_ms = to_unix_ms(*resets_at);
+  return error;
 }
 
 std::optional<LimitRefusal> check_launch(const TenantLimits& limits, const TenantUse& use,

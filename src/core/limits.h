@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "core/caps.h"
 #include "core/clock.h"
 
 namespace firebreak::core {
@@ -17,11 +18,12 @@ struct TenantLimits {
   std::uint32_t images = 100;
   std::uint32_t versions_per_image = 50;
   std::uint32_t launches_per_second = 100;
+  Caps caps{};
   friend bool operator==(const TenantLimits&, const TenantLimits&) = default;
 };
 
 std::string to_json(const TenantLimits& limits);
-// Members that are absent stay as in `limits`.
+// Members that are absent stay as in `limits`; null takes a cap away.
 Result<TenantLimits> limits_from_json(std::string_view text, TenantLimits limits = {});
 
 struct TenantUse {
@@ -32,12 +34,17 @@ struct TenantUse {
 
 // A refusal that says what ran out and when it comes back (nothing: when something is given up).
 struct LimitRefusal {
-  std::string limit;  // "microvms", "memory_mib", "images", "launches_per_second"
+  std::string limit;  // "microvms", "memory_mib", "images", "launches_per_second", ...
   std::uint64_t allowed = 0;
   std::uint64_t used = 0;
   std::optional<Time> resets_at;
-  std::string message() const;
+  // Code::exhausted with the reason limit_reached; its data name the limit.
+  Error error() const;
 };
+
+// The error of a limit, which its data name.
+Error limit_reached(const std::string& limit, std::uint64_t allowed, std::uint64_t used,
+                    std::string message, Repair repair);
 
 // nullopt: one more microVM of that size fits.
 std::optional<LimitRefusal> check_launch(const TenantLimits& limits, const TenantUse& use,

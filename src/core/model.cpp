@@ -119,17 +119,18 @@ std::string app_config(bool has_app, bool is_pid1) {
 
 Result<> check_environment(const Environment& env) {
   if (env.size() > kMaxEnvironment)
-    return fail(Code::invalid, "env may have at most 64 entries; leave some out");
+    return fail(Code::invalid, "env may have at most 64 entries", Repair{"leave some out"});
   std::size_t bytes = 0;
   for (const auto& [name, value] : env) {
     if (name.empty() || name.contains('=') || name.contains('\0') || value.contains('\0'))
-      return fail(Code::invalid,
-                  "env has a name or a value that cannot be in an environment; names are not empty "
-                  "and without '=', and neither has a zero byte");
+      return fail(Code::invalid, "env has a name or a value that cannot be in an environment",
+                  Repair{"names are not empty "
+                         "and without '=', and neither has a zero byte"});
     bytes += name.size() + value.size();
   }
   if (bytes > kMaxEnvironmentBytes)
-    return fail(Code::invalid, "env may have at most 32 KiB; pass larger things as files");
+    return fail(Code::invalid, "env may have at most 32 KiB",
+                Repair{"pass larger things as files"});
   return {};
 }
 

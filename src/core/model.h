@@ -14,6 +14,7 @@
 #include "core/idle.h"
 #include "core/ids.h"
 #include "core/isolation.h"
+#include "core/key_kind.h"
 #include "core/lifecycle.h"
 #include "core/limits.h"
 #include "core/size.h"
@@ -44,9 +45,11 @@ struct Key {
   std::string name;
   std::string sealed_secret;  // secret access key, encrypted with the server's key file
   std::string api_key_hash;   // SHA-256 of the bearer key, hex
-  bool admin = false;         // may manage tenants, keys and limits
+  KeyKind kind = KeyKind::owner;
+  std::string agent;  // of an agent's key: the one agent it runs code for
   Time created{};
   std::optional<Time> revoked;
+  bool admin() const { return kind == KeyKind::administrator; }
   friend bool operator==(const Key&, const Key&) = default;
 };
 

@@ -203,11 +203,11 @@ TEST(Admission, SaysWhatIsShort) {
             Shortage::promised_cpu);
   const HostUse full{.resident_mib = 1000 - kLaunchMib + 1};
   EXPECT_EQ(check_admission(budget, full, 512, 250), Shortage::resident_memory);
-  EXPECT_THAT(shortage_message(Shortage::resident_memory, budget, full),
-              HasSubstr("905 of 1000 MiB in use"));
+  const Error resident = shortage_error(Shortage::resident_memory, budget, full);
+  EXPECT_THAT(resident.message, HasSubstr("905 of 1000 MiB in use"));
+  EXPECT_EQ(resident.reason, "host_full");
   for (auto shortage : {Shortage::promised_memory, Shortage::promised_cpu})
-    EXPECT_THAT(shortage_message(shortage, budget, full), HasSubstr("raise overcommit"));
-  EXPECT_THAT(shortage_message(Shortage::none, budget, full), IsEmpty());
+    EXPECT_THAT(shortage_error(shortage, budget, full).repair, HasSubstr("raise overcommit"));
 }
 
 TEST(Admission, GivesUpTheCheapestFirst) {

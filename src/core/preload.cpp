@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "base/words.h"
 
 namespace firebreak::core {
 namespace {
@@ -54,8 +55,8 @@ Result<> add_preload(Preload& preload, std::string_view language, std::string_vi
   if (!fine)
     return fail(
         Code::invalid,
-        "preload: " + shown(module) + " cannot be a module of " + std::string(language) +
-            (python ? "; names are such as os.path" : "; names are such as lodash or @scope/name"));
+        "preload: " + shown(module) + " cannot be a module of " + std::string(language),
+        Repair{python ? "names are such as os.path" : "names are such as lodash or @scope/name"});
   std::vector<std::string>& modules = preload[std::string(language)];
   if (std::ranges::find(modules, module) != modules.end()) return {};
   if (modules.size() == kMaxPreload)
@@ -66,11 +67,11 @@ Result<> add_preload(Preload& preload, std::string_view language, std::string_vi
 }
 
 Result<> add_preload(Preload& preload, std::string_view text) {
-  const std::size_t at = text.find('=');
-  if (at == std::string_view::npos)
+  const auto pair = split_pair(text);
+  if (!pair)
     return fail(Code::invalid, "preload must be LANGUAGE=MODULE,MODULE, such as python=pandas");
-  for (const std::string_view module : split(text.substr(at + 1), ','))
-    FB_TRY(add_preload(preload, text.substr(0, at), module));
+  for (const std::string_view module : split(pair->value, ','))
+    FB_TRY(add_preload(preload, pair->name, module));
   return {};
 }
 

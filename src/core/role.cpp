@@ -79,8 +79,8 @@ RoleVerdict decide(const RolePolicy& policy, const RoleRequest& request) {
 
 Result<> check_role_name(std::string_view name) {
   if (name.empty() || name.size() > 64 || !std::ranges::all_of(name, is_role_character))
-    return fail(Code::invalid,
-                "a role's name is 1 to 64 letters, digits and _+=,.@-; choose another name");
+    return fail(Code::invalid, "a role's name is 1 to 64 letters, digits and _+=,.@-",
+                Repair{"choose another name"});
   return {};
 }
 

@@ -1,7 +1,5 @@
 // JSON of roles' policies: IAM's words, read strictly.
-#include <algorithm>
-#include <initializer_list>
-
+#include "core/request_fields.h"
 #include "core/role.h"
 
 namespace firebreak::core {
@@ -10,20 +8,8 @@ namespace {
 constexpr std::string_view kVersion = "2012-10-17";
 constexpr std::string_view kPrefixKey = "s3:prefix";
 
-Result<> only_members(const json::object& object, const std::string& path,
-                      std::initializer_list<std::string_view> known) {
-  for (const auto& member : object) {
-    if (std::ranges::find(known, std::string_view(member.key())) != known.end()) continue;
-    std::string list;
-    for (std::string_view one : known) list += (list.empty() ? "" : ", ") + std::string(one);
-    return fail(Code::invalid, "member '" + path + std::string(member.key()) +
-                                   "' is not supported in a role's policy; use " + list);
-  }
-  return {};
-}
-
-std::unexpected<Error> wrong(const std::string& path, std::string_view why) {
-  return fail(Code::invalid, "'" + path + "' " + std::string(why));
+std::unexpected<Error> wrong(const std::string& path, std::string_view why, Repair repair = {}) {
+  return fail(Code::invalid, "'" + path + "' " + std::string(why), std::move(repair));
 }
 
 // A text, or a list of texts.
@@ -42,7 +28,7 @@ Result<std::vector<std::string>> read_patterns(const json::value& value, const s
       return wrong(path, "must hold texts of at most 1024 bytes");
     patterns.emplace_back(each.as_string());
     if (patterns.back().contains("${"))
-      return wrong(path, "has a policy variable; those are not supported");
+      return wrong(path, "has a policy variable, and those are not supported");
   }
   return patterns;
 }
@@ -51,17 +37,15 @@ Result<std::vector<std::string>> read_condition(const json::value& value, const 
   const json::object* condition = value.if_object();
   if (condition == nullptr || condition->size() != 1)
     return wrong(path, "must have one operator, StringLike or StringEquals");
-  FB_TRY(only_members(*condition, path + ".", {"StringLike", "StringEquals"}));
   const bool like = condition->begin()->key() == "StringLike";
   const std::string inner = path + "." + std::string(condition->begin()->key());
   const json::object* keys = condition->begin()->value().if_object();
   if (keys == nullptr || keys->size() != 1) return wrong(inner, "must have one key, s3:prefix");
-  FB_TRY(only_members(*keys, inner + ".", {kPrefixKey}));
   FB_TRY_ASSIGN(auto prefixes,
                 read_patterns(keys->begin()->value(), inner + "." + std::string(kPrefixKey)));
   for (const std::string& prefix : prefixes) {
     if (!like && prefix.find_first_of("*?") != std::string::npos)
-      return wrong(inner, "takes '*' and '?' as they are; use StringLike");
+      return wrong(inner, "takes '*' and '?' as they are", Repair{"use StringLike"});
   }
   return prefixes;
 }
@@ -75,20 +59,13 @@ Result<> check_actions(const std::vector<std::string>& actions, const std::strin
 }
 
 Result<RoleStatement> read_statement(const json::value& value, const std::string& path) {
-  const json::object* object = value.if_object();
-  if (object == nullptr) return wrong(path, "must be an object");
+  const json::object* object = &value.as_object();
   const std::string inner = path + ".";
-  FB_TRY(only_members(*object, inner, {"Sid", "Effect", "Action", "Resource", "Condition"}));
   JsonReader reader(*object, inner);
   RoleStatement statement;
   statement.sid = reader.string_or("Sid", "");
-  const std::string effect = reader.string("Effect");
-  if (effect != "Allow" && effect != "Deny") reader.reject("Effect", "must be Allow or Deny");
+  statement.allow = reader.string("Effect") == "Allow";
   FB_TRY(reader.result());
-  statement.allow = effect == "Allow";
-  for (const char* name : {"Action", "Resource"}) {
-    if (!object->contains(name)) return wrong(inner + name, "is missing");
-  }
   FB_TRY_ASSIGN(statement.actions, read_patterns(object->at("Action"), inner + "Action"));
   FB_TRY(check_actions(statement.actions, inner + "Action"));
   FB_TRY_ASSIGN(statement.resources, read_patterns(object->at("Resource"), inner + "Resource"));
@@ -109,19 +86,16 @@ json::array to_json(const std::vector<std::string>& texts) {
 Result<RolePolicy> parse_role_policy(const json::object& document) {
   if (json::serialize(document).size() > kMaxRolePolicy)
     return fail(Code::invalid, "a role's policy has at most 10240 bytes");
-  FB_TRY(only_members(document, "", {"Version", "Statement"}));
+  FB_TRY(check_object(document, role_policy_fields()));
   if (const json::value* version = document.if_contains("Version");
       version != nullptr && *version != json::value(kVersion))
     return wrong("Version", "must be \"2012-10-17\", or left out");
-  const json::value* statements = document.if_contains("Statement");
-  if (statements == nullptr) return wrong("Statement", "is missing");
+  const json::value& statements = document.at("Statement");
   json::array list;
-  if (statements->is_object()) {
-    list.push_back(*statements);
-  } else if (statements->is_array()) {
-    list = statements->as_array();
+  if (statements.is_object()) {
+    list.push_back(statements);
   } else {
-    return wrong("Statement", "must be a statement or a list of them");
+    list = statements.as_array();
   }
   if (list.size() > kMaxRoleStatements)
     return fail(Code::invalid, "a role's policy has at most 50 statements");

@@ -10,8 +10,8 @@ Result<SizeClass> size_for(std::uint64_t memory_mib) {
     if (size.memory_mib == memory_mib) return size;
     known += (known.empty() ? "" : ", ") + std::to_string(size.memory_mib);
   }
-  return fail(Code::invalid, "memory of " + std::to_string(memory_mib) +
-                                 " MiB is not a size; use one of " + known);
+  return fail(Code::invalid, "memory of " + std::to_string(memory_mib) + " MiB is not a size",
+              Repair{"use one of " + known});
 }
 
 }  // namespace firebreak::core

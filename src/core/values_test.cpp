@@ -191,7 +191,9 @@ TEST(Limits, TheLastOneFitsAndTheNextDoesNot) {
   auto count = check_launch(limits, {.microvms = 3, .memory_mib = 0}, 512);
   ASSERT_TRUE(count);
   EXPECT_EQ(count->limit, "microvms");
-  EXPECT_EQ(count->message(),
+  EXPECT_EQ(count->error().reason, "limit_reached");
+  EXPECT_EQ(count->error().data.front(), std::pair(std::string("limit"), std::string("microvms")));
+  EXPECT_EQ(count->error().message,
             "limit microvms reached: 3 of 3 used; terminate microVMs you do not need, or ask for a "
             "higher limit");
   auto memory = check_launch(limits, {.microvms = 1, .memory_mib = 2048}, 4096);

@@ -143,7 +143,8 @@ std::string explain(const core::EgressLabel& label) {
       return "no policy can open addresses of this kind (" +
              std::string(core::to_string(static_cast<EgressWord>(label.code))) + ")";
     case EgressWord::off_limits:
-      return "this is the host or another microVM, which no policy can open";
+      return "this is the host, a network on its links or another microVM, which no policy can "
+             "open";
     case EgressWord::spoofed:
       return "the sender's address is not the guest's";
     case EgressWord::source_route:

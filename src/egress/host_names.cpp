@@ -39,9 +39,11 @@ Result<Resolved> to_result(int status, const ares_addrinfo* found, Family family
   if (status == ARES_ENODATA) out.status = Resolved::Status::no_data;
   if (status == ARES_ENOTFOUND || status == ARES_ENODATA) return out;
   if (status != ARES_SUCCESS || found == nullptr) {
-    return fail(status == ARES_ETIMEOUT ? Code::timeout : Code::unavailable,
-                "the host's resolvers gave no answer; see its /etc/resolv.conf",
-                ares_strerror(status));
+    Error silent = fail(status == ARES_ETIMEOUT ? Code::timeout : Code::unavailable,
+                        "the host's resolvers gave no answer", Repair{"see its /etc/resolv.conf"})
+                       .error();
+    silent.detail = ares_strerror(status);
+    return std::unexpected(std::move(silent));
   }
   out.ttl = kMaxTtl;
   const auto shorten = [&out](int ttl) {

@@ -94,6 +94,14 @@ Result<> switch_on(const char* path) {
   return sys::write_file(path, "1");
 }
 
+core::Cidr network_of(core::IpAddress address, int prefix) {
+  for (std::size_t i = 0; i < address.bytes.size(); ++i) {
+    const int kept = std::clamp(prefix - static_cast<int>(i) * 8, 0, 8);
+    address.bytes[i] &= static_cast<std::uint8_t>(0xff00U >> kept);
+  }
+  return {address, static_cast<std::uint8_t>(prefix)};
+}
+
 }  // namespace
 
 Uplink uplink4(std::uint32_t slot) {
@@ -126,11 +134,14 @@ Result<std::unique_ptr<HostSide>> HostSide::open(const std::string& data_dir, bo
 
 Result<> HostSide::set_up_host() {
   FB_TRY_ASSIGN(const UniqueFd here, sys::open("/proc/thread-self/ns/net", O_RDONLY));
-  if (auto loaded = NftRunner(here.get()).run(host_table(tag_)); !loaded)
-    return fail(Code::unavailable,
-                "the host's nftables rules cannot be loaded; networks of microVMs need nftables "
-                "in the kernel and CAP_NET_ADMIN: see firebreak doctor",
-                loaded.error().text());
+  if (auto loaded = NftRunner(here.get()).run(host_table(tag_)); !loaded) {
+    Error error = fail(Code::unavailable, "the host's nftables rules cannot be loaded",
+                       Repair{"networks of microVMs need nftables in the kernel and CAP_NET_ADMIN: "
+                              "see firebreak doctor"})
+                      .error();
+    error.detail = loaded.error().text();
+    return std::unexpected(std::move(error));
+  }
   if (auto on = switch_on("/proc/sys/net/ipv4/ip_forward"); !on)
     return fail(Code::unavailable,
                 "forwarding cannot be switched on (net.ipv4.ip_forward): see firebreak doctor",
@@ -175,9 +186,28 @@ Result<> HostSide::leave(const std::string& id) {
   return {};
 }
 
-Result<std::vector<std::string>> HostSide::addresses() {
+Result<std::vector<InterfaceAddress>> HostSide::addresses() {
   const std::scoped_lock lock(mutex_);
-  return links_.addresses();
+  return links_.interface_addresses();
+}
+
+std::vector<core::Cidr> off_limits(const std::vector<InterfaceAddress>& host) {
+  std::vector<core::Cidr> blocks;
+  for (const char* block : {kBlock4, kBlock6}) blocks.push_back(*core::parse_cidr(block));
+  const auto add = [&blocks](const core::Cidr& block) {
+    const bool known =
+        std::ranges::any_of(blocks, [&](const core::Cidr& other) { return other.contains(block); });
+    // Those of the links to namespaces come and go, and are in the blocks or link-local.
+    if (!known && core::kind_of(block.base) != core::AddressKind::never) blocks.push_back(block);
+  };
+  for (const InterfaceAddress& one : host) {
+    const auto address = core::parse_address(one.address);
+    if (!address) continue;
+    const core::Cidr network = network_of(*address, one.prefix);
+    if (core::kind_of(network) == core::AddressKind::global) add(network);
+    add(network_of(*address, address->bits()));
+  }
+  return blocks;
 }
 
 Result<std::vector<std::string>> joined_machines(const std::string& data_dir) {

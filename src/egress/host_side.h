@@ -11,6 +11,7 @@
 
 #include "base/links.h"
 #include "base/result.h"
+#include "core/address.h"
 
 namespace firebreak::egress {
 
@@ -31,8 +32,8 @@ class HostSide {
   Result<std::uint32_t> join(const std::string& id, int netns);
   // Removes the link of that machine; none is fine.
   Result<> leave(const std::string& id);
-  // Addresses of the host itself.
-  Result<std::vector<std::string>> addresses();
+  // Addresses of the host itself, with their networks.
+  Result<std::vector<InterfaceAddress>> addresses();
   bool ipv6() const { return ipv6_; }
 
  private:
@@ -47,6 +48,11 @@ class HostSide {
   Links links_;
   std::set<std::uint32_t> used_;
 };
+
+// What no policy opens on a host with these addresses: other microVMs, the host itself, and the
+// networks on its links, where they would pass for the internet. A network of private addresses on
+// a link is opened by a rule for it, as any private network is.
+std::vector<core::Cidr> off_limits(const std::vector<InterfaceAddress>& host);
 
 // Machines that have a link, for a look without a server.
 Result<std::vector<std::string>> joined_machines(const std::string& data_dir);

@@ -26,6 +26,22 @@ UniqueFd guest_namespace() {
   return fd;
 }
 
+std::vector<std::string> texts(const std::vector<core::Cidr>& blocks) {
+  std::vector<std::string> out;
+  for (const core::Cidr& block : blocks) out.push_back(core::to_string(block));
+  return out;
+}
+
+// A neighbour with a public address is still a neighbour.
+TEST(OffLimits, HoldsNetworksOnTheHostsLinksThatWouldPassForTheInternet) {
+  EXPECT_THAT(
+      texts(off_limits({{"93.184.7.9", 24}, {"10.1.2.3", 8}, {"2a00:7::9", 64}})),
+      testing::ElementsAre(kBlock4, kBlock6, "93.184.7.0/24", "10.1.2.3/32", "2a00:7::/64"));
+  // A link between two has no neighbours; link-local addresses and our own links are known.
+  EXPECT_THAT(texts(off_limits({{"93.184.7.9", 32}, {"fe80::1", 64}, {"100.127.0.0", 31}})),
+              testing::ElementsAre(kBlock4, kBlock6, "93.184.7.9/32"));
+}
+
 TEST(HostSide, ServersOfOneHostGiveOutDifferentAddresses) {
   in_new_host([] {
     auto first = HostSide::open("/data/one", true);
@@ -45,7 +61,8 @@ TEST(HostSide, ServersOfOneHostGiveOutDifferentAddresses) {
     const auto addresses = (*first)->addresses();
     ASSERT_TRUE(addresses);
     for (const std::uint32_t slot : slots)
-      EXPECT_EQ(std::ranges::count(*addresses, uplink4(slot).host), 1) << slot;
+      EXPECT_EQ(std::ranges::count(*addresses, uplink4(slot).host, &InterfaceAddress::address), 1)
+          << slot;
     // What one has left, the other may have.
     ASSERT_TRUE((*first)->leave("machine-0"));
     const auto again = (*second)->join("machine-6", guests[0].get());

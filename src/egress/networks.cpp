@@ -133,15 +133,8 @@ Result<> Networks::detach(const std::string& id) {
 }
 
 Result<> Networks::add_off_limits(core::EgressStack& stack) {
-  for (const char* block : {kBlock4, kBlock6}) stack.off_limits.push_back(*core::parse_cidr(block));
-  FB_TRY_ASSIGN(const std::vector<std::string> host, host_->addresses());
-  for (const std::string& address : host) {
-    // Those of the links to namespaces come and go, and are in the blocks or link-local.
-    auto block = core::parse_cidr(address);
-    if (block && core::kind_of(block->base) != core::AddressKind::never &&
-        !inside(block->base, stack.off_limits))
-      stack.off_limits.push_back(*block);
-  }
+  FB_TRY_ASSIGN(const std::vector<InterfaceAddress> host, host_->addresses());
+  stack.off_limits = off_limits(host);
   return {};
 }
 
@@ -177,24 +170,23 @@ net::Task<Result<>> Networks::prepare(std::string id) {
   co_return co_await serve(service);
 }
 
-net::Task<Result<>> Networks::admit(std::string id, StackSource stack, Deadline deadline) {
+net::Task<Result<Networks::Admission>> Networks::admit(std::string id, Deadline deadline) {
   FB_CO_TRY_ASSIGN(const std::shared_ptr<Service> service, co_await service_of(std::move(id)));
-  FB_CO_TRY_ASSIGN(const net::Mutex::Guard turn, co_await service->turn.lock(deadline));
+  FB_CO_TRY_ASSIGN(net::Mutex::Guard turn, co_await service->turn.lock(deadline));
   if (service->dismissed) co_return fail(Code::conflict, "the network was given up meanwhile");
   service->admitted = true;
-  core::EgressStack wanted = co_await stack();
-  co_return co_await decide_by(service, std::move(wanted), deadline);
+  co_return Admission(*this, service, std::move(turn));
 }
 
-net::Task<Result<>> Networks::admit_again(std::string id, StackSource stack, Deadline deadline) {
+net::Task<Result<std::optional<Networks::Admission>>> Networks::admit_again(std::string id,
+                                                                            Deadline deadline) {
   const auto at = services_.find(id);
-  if (at == services_.end()) co_return Result<>();
+  if (at == services_.end()) co_return std::nullopt;
   const std::shared_ptr<Service> service = at->second;
-  FB_CO_TRY_ASSIGN(const net::Mutex::Guard turn, co_await service->turn.lock(deadline));
+  FB_CO_TRY_ASSIGN(net::Mutex::Guard turn, co_await service->turn.lock(deadline));
   // Not before its turn: it may be about to be admitted, by what was read before.
-  if (!service->admitted || service->dismissed) co_return Result<>();
-  core::EgressStack wanted = co_await stack();
-  co_return co_await decide_by(service, std::move(wanted), deadline);
+  if (!service->admitted || service->dismissed) co_return std::nullopt;
+  co_return Admission(*this, service, std::move(turn));
 }
 
 net::Task<Result<>> Networks::decide_by(std::shared_ptr<Service> service, core::EgressStack stack,
@@ -314,7 +306,8 @@ ResolverHooks Networks::hooks_for(const std::shared_ptr<Service>& service) {
     const core::Time expires = clock_.now() + pin.lifetime;
     // Its rules have other numbers when the policy has changed since.
     const core::NameDecision decision = core::decide_name(held->stack, pin.name);
-    if (!decision.allowed) co_return fail(Code::unavailable, "the policy has changed; ask again");
+    if (!decision.allowed)
+      co_return fail(Code::unavailable, "the policy has changed", Repair{"ask again"});
     const auto pins = core::pins_for(decision, pin.addresses, expires);
     if (pins.empty()) co_return Result<>();
     held->given.add(pin.name, pin.addresses, expires);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "egress/site.h"
 #include "egress/upstream.h"
 #include "machine/network_backend.h"
+#include "net/semaphore.h"
 #include "obs/exceptions.h"
 #include "obs/log.h"
 
@@ -31,10 +33,27 @@ struct NetworksConfig {
 };
 
 class Networks final : public machine::NetworkBackend {
+  struct Service;  // of an admitted microVM
+
  public:
-  // Reads the policies that should decide. Called when the caller has its turn, so that the last
-  // caller loads the newest policies.
-  using StackSource = std::function<net::Task<core::EgressStack>()>;
+  // The turn to say what decides for one microVM: everybody else waits while it lives. Read the
+  // policies while holding it, so that the last holder loads the newest.
+  class Admission {
+   public:
+    // From now on this stack decides; `off_limits` is filled in here. Connections that it does not
+    // allow are cut. Fails closed: after an error nothing passes.
+    net::Task<Result<>> decide_by(core::EgressStack stack, Deadline deadline) {
+      return networks_->decide_by(service_, std::move(stack), deadline);
+    }
+
+   private:
+    friend class Networks;
+    Admission(Networks& networks, std::shared_ptr<Service> service, net::Mutex::Guard turn)
+        : networks_(&networks), service_(std::move(service)), turn_(std::move(turn)) {}
+    Networks* networks_;
+    std::shared_ptr<Service> service_;
+    net::Mutex::Guard turn_;
+  };
 
   static Result<std::unique_ptr<Networks>> open(NetworksConfig config,
                                                 net::asio::any_io_executor executor,
@@ -50,11 +69,10 @@ class Networks final : public machine::NetworkBackend {
 
   // Makes what admit() needs. Nothing passes yet, and no name is answered.
   net::Task<Result<>> prepare(std::string id);
-  // From now on this stack decides; `off_limits` is filled in here. Connections that it does not
-  // allow are cut. Fails closed: after an error nothing passes.
-  net::Task<Result<>> admit(std::string id, StackSource stack, Deadline deadline);
-  // The same for a microVM that is admitted already. Does nothing for any other.
-  net::Task<Result<>> admit_again(std::string id, StackSource stack, Deadline deadline);
+  // For a microVM that is to have a network from now on.
+  net::Task<Result<Admission>> admit(std::string id, Deadline deadline);
+  // For one that has: nothing for any other.
+  net::Task<Result<std::optional<Admission>>> admit_again(std::string id, Deadline deadline);
   // Nothing is served any more; what was counted is kept for the next admit(). The namespace is
   // detach()'s.
   net::Task<void> dismiss(std::string id, Deadline deadline);
@@ -72,7 +90,6 @@ class Networks final : public machine::NetworkBackend {
   net::Task<Result<Counters>> counters(std::string id);
 
  private:
-  struct Service;  // of an admitted microVM
   Networks(NetworksConfig config, net::asio::any_io_executor executor, net::asio::thread_pool& pool,
            const core::Clock& clock, obs::Log& log, std::unique_ptr<HostSide> host);
 

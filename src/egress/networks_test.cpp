@@ -86,8 +86,14 @@ Deadline in_half_a_minute() {
   return Deadline::in(std::chrono::seconds(30));
 }
 
-net::Task<core::EgressStack> internet() {
-  co_return core::EgressStack{core::internet_egress(), core::internet_egress(), {}};
+core::EgressStack internet() {
+  return {core::internet_egress(), core::internet_egress(), {}};
+}
+
+net::Task<Result<>> admit(Networks& networks, std::string id, core::EgressStack stack) {
+  const Deadline deadline = in_half_a_minute();
+  FB_CO_TRY_ASSIGN(Networks::Admission admission, co_await networks.admit(id, deadline));
+  co_return co_await admission.decide_by(std::move(stack), deadline);
 }
 
 Packet from_guest(std::size_t size) {
@@ -167,7 +173,7 @@ class ManyNetworks {
 
  private:
   net::Task<void> admit(std::string machine) {
-    const auto admitted = co_await networks_->admit(machine, internet, in_half_a_minute());
+    const auto admitted = co_await egress::admit(*networks_, machine, internet());
     EXPECT_TRUE(admitted) << admitted.error().text();
   }
 
@@ -225,33 +231,37 @@ TEST(NetworksTest, WhatIsReadLastDecidesLast) {
     ASSERT_NO_FATAL_FAILURE(one.open());
     ASSERT_NO_FATAL_FAILURE(one.plug_one());
     net::Event read_on(one.io().get_executor());
-    int asked = 0;
-    const auto slow = [&]() -> net::Task<core::EgressStack> {
-      ++asked;
-      (void)co_await read_on.wait(in_half_a_minute());
-      co_return co_await internet();
-    };
-    const auto nothing = [&]() -> net::Task<core::EgressStack> {
-      ++asked;
-      co_return core::EgressStack{core::internet_egress(), core::no_egress(), {}};
-    };
+    int held = 0;
     int ended = 0;
-    const auto end = [&](const std::exception_ptr& thrown, const Result<>& result) {
-      EXPECT_FALSE(thrown);
-      EXPECT_TRUE(result) << result.error().text();
-      ++ended;
-    };
     const std::string id = ManyNetworks::id(0);
     Networks& networks = one.networks();
-    net::asio::co_spawn(one.io(), networks.admit(id, slow, in_half_a_minute()), end);
-    net::asio::co_spawn(one.io(), networks.admit_again(id, nothing, in_half_a_minute()), end);
+    // The first one reads its policies slowly.
+    const auto slow = [&]() -> net::Task<void> {
+      auto admission = co_await networks.admit(id, in_half_a_minute());
+      EXPECT_TRUE(admission) << admission.error().text();
+      ++held;
+      (void)co_await read_on.wait(in_half_a_minute());
+      EXPECT_TRUE(co_await admission->decide_by(internet(), in_half_a_minute()));
+      ++ended;
+    };
+    const auto nothing = [&]() -> net::Task<void> {
+      auto admission = co_await networks.admit_again(id, in_half_a_minute());
+      EXPECT_TRUE(admission && *admission);
+      ++held;
+      core::EgressStack closed{core::internet_egress(), core::no_egress(), {}};
+      EXPECT_TRUE(co_await (*admission)->decide_by(std::move(closed), in_half_a_minute()));
+      ++ended;
+    };
+    const auto failed = [](const std::exception_ptr& thrown) { EXPECT_FALSE(thrown); };
+    net::asio::co_spawn(one.io(), slow(), failed);
+    net::asio::co_spawn(one.io(), nothing(), failed);
     while (one.io().poll() != 0) {
     }
-    EXPECT_EQ(asked, 1);
+    EXPECT_EQ(held, 1);
     EXPECT_EQ(ended, 0);
     read_on.notify();
     while (ended < 2) one.io().run_one();
-    EXPECT_EQ(asked, 2);
+    EXPECT_EQ(held, 2);
     send(one.tap(0), from_guest(10));
     EXPECT_FALSE(datagram_for(one.world(), 4000));
   });
@@ -275,20 +285,18 @@ TEST(NetworksTest, OneThatWasDismissedIsNotAdmittedAgain) {
     ManyNetworks one;
     ASSERT_NO_FATAL_FAILURE(one.open());
     ASSERT_NO_FATAL_FAILURE(one.add_one());
-    int asked = 0;
-    const auto count = [&] {
-      ++asked;
-      return internet();
-    };
     Networks& networks = one.networks();
+    int admitted = 0;
     const auto again = [&]() -> net::Task<void> {
-      EXPECT_TRUE(co_await networks.admit_again(ManyNetworks::id(0), count, in_half_a_minute()));
+      const auto admission = co_await networks.admit_again(ManyNetworks::id(0), in_half_a_minute());
+      EXPECT_TRUE(admission);
+      if (admission && *admission) ++admitted;
     };
     one.run(again());
-    EXPECT_EQ(asked, 1);
+    EXPECT_EQ(admitted, 1);
     one.run(networks.dismiss(ManyNetworks::id(0), in_half_a_minute()));
     one.run(again());
-    EXPECT_EQ(asked, 1);
+    EXPECT_EQ(admitted, 1);
   });
 }
 

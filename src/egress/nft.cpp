@@ -40,7 +40,8 @@ Result<std::string> run_here(Context& context, const std::string& commands, unsi
   const std::lock_guard lock(library_mutex());
   context.reset(nft_ctx_new(NFT_CTX_DEFAULT));
   if (!context) {
-    return fail(Code::unavailable, "nftables cannot be used; the host needs CAP_NET_ADMIN for it");
+    return fail(Code::unavailable, "nftables cannot be used",
+                Repair{"the host needs CAP_NET_ADMIN for it"});
   }
   nft_ctx_buffer_output(context.get());
   nft_ctx_buffer_error(context.get());

@@ -109,7 +109,9 @@ void Context::answer_started(const Result<>& result) {
 
 Result<std::shared_ptr<ContextRun>> Context::run(std::string code,
                                                  std::optional<std::chrono::milliseconds> timeout) {
-  if (busy()) return fail(Code::conflict, "context " + id_ + " is running run " + run_->id());
+  if (busy())
+    return fail(Code::conflict, Reason{"context_busy"},
+                "context " + id_ + " is running run " + run_->id());
   if (!kernel_) FB_TRY(start_kernel());
   run_ = std::make_shared<ContextRun>(std::to_string(next_run_++), site_.budget, [this] {
     if (kernel_) kernel_->resume();

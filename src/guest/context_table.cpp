@@ -114,12 +114,14 @@ Result<std::shared_ptr<Context>> ContextTable::make(const json::object& body) {
   FB_TRY(reader.result());
   const auto language = std::ranges::find(languages(), name, &Language::name);
   if (language == languages().end())
-    return fail(Code::invalid, "no such language: " + name + "; installed: " + installed_list());
+    return fail(Code::invalid, Reason{"no_such_language"}, "no such language: " + name,
+                Repair{"installed: " + installed_list()});
   FB_TRY_ASSIGN(ExecSpec spec, process_spec(body));
   FB_TRY_ASSIGN(std::vector<std::string> modules, modules_of(body, *language));
   if (contexts_.size() >= kMaxContexts)
     return fail(Code::exhausted, "too many contexts (" + std::to_string(kMaxContexts) + ")");
-  if (contexts_.contains(spec.id)) return fail(Code::conflict, "context " + spec.id + " exists");
+  if (contexts_.contains(spec.id))
+    return fail(Code::conflict, Reason{"name_taken"}, "context " + spec.id + " exists");
   // Figures are drawn into memory, not on a screen.
   if (!execs_.site()->env.contains("MPLBACKEND")) spec.env.emplace("MPLBACKEND", "Agg");
   std::string id = spec.id.empty() ? choose_id() : spec.id;
@@ -143,8 +145,9 @@ void ContextTable::create(const json::object& body, const Made& made) {
   });
   if (!started) {
     if (started.error().code == Code::not_found)
-      return made(fail(Code::not_found, std::string((*context)->language().program) +
-                                            " is not installed; installed: " + installed_list()));
+      return made(fail(Code::not_found,
+                       std::string((*context)->language().program) + " is not installed",
+                       Repair{"installed: " + installed_list()}));
     return made(std::unexpected(started.error()));
   }
   contexts_[id] = *std::move(context);
@@ -152,7 +155,8 @@ void ContextTable::create(const json::object& body, const Made& made) {
 
 Result<std::shared_ptr<Context>> ContextTable::find(const std::string& id) const {
   const auto at = contexts_.find(id);
-  if (at == contexts_.end()) return fail(Code::not_found, "no context " + id);
+  if (at == contexts_.end())
+    return fail(Code::not_found, Reason{"context_not_found"}, "no context " + id);
   return at->second;
 }
 

@@ -20,6 +20,7 @@ Result<std::unique_ptr<DataSide>> DataSide::create(UniqueFd port, Port::Kind kin
   side->context_service_ = std::make_unique<ContextService>(*side->contexts_);
   side->file_service_ = std::make_unique<FileService>(reactor, *side->workers_, *side->execs_);
   side->build_service_ = std::make_unique<BuildService>(reactor, *side->workers_, *side->execs_);
+  side->accept_line_ = std::make_unique<AcceptLine>(reactor);
   side->tenant_ =
       std::make_unique<Tenant>(reactor, *side->spawner_, *side->execs_, state, std::move(cgroups));
   Service& service = *side;
@@ -47,7 +48,8 @@ std::unique_ptr<StreamHandler> DataSide::open(const Request& request,
   if (area == "contexts") return context_service_->open(request, exchange);
   if (area == "files" || area == "tar") return file_service_->open(request, exchange);
   if (area == "build") return build_service_->open(request, exchange);
-  if (request.is("POST", "/tunnel")) return open_tunnel(*reactor_, request, exchange);
+  if (request.is("POST", "/tunnel"))
+    return open_tunnel(*reactor_, *accept_line_, request, exchange);
   exchange->error({Code::not_found, "no such operation", {}});
   return nullptr;
 }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "guest/accept_line.h"
 #include "guest/build_service.h"
 #include "guest/context_service.h"
 #include "guest/exec_service.h"
@@ -55,6 +56,7 @@ class DataSide final : private Service {
   std::unique_ptr<ContextService> context_service_;
   std::unique_ptr<FileService> file_service_;
   std::unique_ptr<BuildService> build_service_;
+  std::unique_ptr<AcceptLine> accept_line_;
   std::unique_ptr<Tenant> tenant_;
   std::unique_ptr<Port> port_;
 };

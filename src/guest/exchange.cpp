@@ -84,7 +84,10 @@ void Exchange::json(int status, const json::object& body) {
 }
 
 void Exchange::error(const Error& error) {
-  this->error(status_of(error.code), protocol_code(error.code), error.message);
+  json::object body{{"code", protocol_code(error.code)}, {"message", error.message}};
+  if (!error.reason.empty()) body["reason"] = error.reason;
+  if (!error.repair.empty()) body["repair"] = error.repair;
+  json(status_of(error.code), body);
 }
 
 void Exchange::error(int status, std::string_view code, std::string_view message) {

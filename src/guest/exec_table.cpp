@@ -228,7 +228,7 @@ Result<std::shared_ptr<Exec>> ExecTable::enter(Exec::Parts parts, const ExecSpec
 
 Result<std::shared_ptr<Exec>> ExecTable::find(const std::string& id) const {
   const auto at = execs_.find(id);
-  if (at == execs_.end()) return fail(Code::not_found, "no exec " + id);
+  if (at == execs_.end()) return fail(Code::not_found, Reason{"exec_not_found"}, "no exec " + id);
   return at->second;
 }
 

@@ -1,26 +1,16 @@
 #include "guest/sock_destroy.h"
 
-#include <array>
-#include <cerrno>
 #include <cstring>
 #include <vector>
 
 #include <arpa/inet.h>
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
-#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/socket.h>
-#include <sys/time.h>
+
+#include "guest/sock_diag.h"
 
 namespace firebreak::guest {
 namespace {
-
-struct Message {
-  nlmsghdr header;
-  inet_diag_req_v2 request;
-};
 
 // Connected or connecting: a listener stays, a closed one has no peer.
 constexpr std::uint32_t kStates = 1U << TCP_ESTABLISHED | 1U << TCP_SYN_SENT | 1U << TCP_SYN_RECV |
@@ -35,48 +25,18 @@ bool is_loopback(std::uint8_t family, const __be32 (&address)[4]) {
   return IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-Result<> send_message(int fd, Message message, std::uint16_t type, std::uint16_t flags) {
-  message.header.nlmsg_len = sizeof message;
-  message.header.nlmsg_type = type;
-  message.header.nlmsg_flags = static_cast<std::uint16_t>(NLM_F_REQUEST | flags);
-  if (::send(fd, &message, sizeof message, 0) < 0) return fail_errno("sock_diag");
-  return {};
-}
-
-// Calls `each` for every message until the kernel says done (or acknowledges).
-template <class Each>
-Result<> receive(int fd, Each each) {
-  std::array<char, 32 * 1024UL> buffer;
-  for (;;) {
-    const ssize_t n = ::recv(fd, buffer.data(), buffer.size(), 0);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail_errno("sock_diag");
-    auto left = static_cast<unsigned>(n);
-    for (auto* header = reinterpret_cast<nlmsghdr*>(buffer.data()); NLMSG_OK(header, left);
-         header = NLMSG_NEXT(header, left)) {
-      if (header->nlmsg_type == NLMSG_DONE) return {};
-      if (header->nlmsg_type == NLMSG_ERROR) {
-        const int err = -static_cast<nlmsgerr*>(NLMSG_DATA(header))->error;
-        if (err != 0) return fail_errno("sock_diag", err);
-        return {};
-      }
-      each(*static_cast<inet_diag_msg*>(NLMSG_DATA(header)));
-    }
-  }
-}
-
-Result<std::vector<Message>> outside(int fd, std::uint8_t family) {
-  Message dump{};
+Result<std::vector<DiagMessage>> outside(int fd, std::uint8_t family) {
+  DiagMessage dump{};
   dump.request.sdiag_family = family;
   dump.request.sdiag_protocol = IPPROTO_TCP;
   dump.request.idiag_states = kStates;
-  FB_TRY(send_message(fd, dump, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP));
-  std::vector<Message> found;
-  FB_TRY(receive(fd, [&](const inet_diag_msg& socket) {
+  FB_TRY(send_diag(fd, dump, SOCK_DIAG_BY_FAMILY, NLM_F_DUMP));
+  std::vector<DiagMessage> found;
+  FB_TRY(receive_diag(fd, [&](const inet_diag_msg& socket) {
     if (is_loopback(socket.idiag_family, socket.id.idiag_src) &&
         is_loopback(socket.idiag_family, socket.id.idiag_dst))
       return;
-    Message destroy = dump;
+    DiagMessage destroy = dump;
     destroy.request.id = socket.id;
     found.push_back(destroy);
   }));
@@ -85,14 +45,6 @@ Result<std::vector<Message>> outside(int fd, std::uint8_t family) {
 
 }  // namespace
 
-Result<UniqueFd> open_sock_diag() {
-  UniqueFd fd(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
-  if (!fd) return fail_errno("sock_diag");
-  const timeval limit{2, 0};
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  return fd;
-}
-
 Result<std::uint64_t> destroy_outside_sockets(int sock_diag) {
   std::uint64_t destroyed = 0;
   for (const std::uint8_t family : {AF_INET, AF_INET6}) {
@@ -100,9 +52,9 @@ Result<std::uint64_t> destroy_outside_sockets(int sock_diag) {
     // A kernel without this family has none of its sockets.
     if (!found && found.error().code == Code::not_found) continue;
     if (!found) return std::unexpected(found.error());
-    for (const Message& message : *found) {
-      FB_TRY(send_message(sock_diag, message, SOCK_DESTROY, NLM_F_ACK));
-      if (receive(sock_diag, [](const inet_diag_msg&) {})) ++destroyed;
+    for (const DiagMessage& message : *found) {
+      FB_TRY(send_diag(sock_diag, message, SOCK_DESTROY, NLM_F_ACK));
+      if (receive_diag(sock_diag, [](const inet_diag_msg&) {})) ++destroyed;
     }
   }
   return destroyed;

@@ -10,9 +10,6 @@
 
 namespace firebreak::guest {
 
-// For the network namespace of the calling thread.
-Result<UniqueFd> open_sock_diag();
-
 // Connections with a loopback address at both ends and listening sockets stay. Gives how many were
 // ended.
 Result<std::uint64_t> destroy_outside_sockets(int sock_diag);

@@ -140,14 +140,16 @@ Error explain(const Child& child) {
     case Stage::exec: {
       const std::string program = command.argv.empty() ? "" : command.argv.front();
       if (child.error == ENOENT || child.error == ENOTDIR)
-        return {Code::not_found, "no such program: " + program, {}};
+        return fail(Code::not_found, Reason{"no_such_program"}, "no such program: " + program)
+            .error();
       if (child.error == EACCES || child.error == EPERM)
-        return {Code::denied, "not executable: " + program, {}};
+        return fail(Code::denied, Reason{"not_executable"}, "not executable: " + program).error();
       if (child.error == E2BIG)
         return {Code::invalid, "arguments and environment are too long", {}};
       if (child.error == ENOMEM || child.error == EAGAIN)
         return {Code::exhausted, "cannot start " + program + ": " + why, {}};
-      return {Code::invalid, "cannot execute " + program + ": " + why, {}};
+      return fail(Code::invalid, Reason{"not_executable"}, "cannot execute " + program + ": " + why)
+          .error();
     }
     case Stage::place:
     case Stage::stdio:

@@ -8,7 +8,7 @@
 
 #include "base/sys.h"
 #include "guest/log.h"
-#include "guest/sock_destroy.h"
+#include "guest/sock_diag.h"
 #include "guest/tenant_setup.h"
 
 namespace firebreak::guest {

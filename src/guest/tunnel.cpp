@@ -17,20 +17,48 @@ constexpr int kReadsPerTurn = 4;
 // Only the data thread has tunnels.
 std::array<char, 32 * 1024UL> g_scratch;  // NOLINT
 
+Result<UniqueFd> connect_loopback(const ListenerPlace& place) {
+  sockaddr_storage address{};
+  socklen_t size = 0;
+  if (place.v6) {
+    auto& v6 = reinterpret_cast<sockaddr_in6&>(address);
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = htons(place.port);
+    v6.sin6_addr = in6addr_loopback;
+    size = sizeof v6;
+  } else {
+    auto& v4 = reinterpret_cast<sockaddr_in&>(address);
+    v4.sin_family = AF_INET;
+    v4.sin_port = htons(place.port);
+    v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    size = sizeof v4;
+  }
+  UniqueFd fd(::socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd) return fail_errno("socket");
+  const int on = 1;
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 && errno != EINPROGRESS)
+    return fail_errno("connect");
+  return fd;
+}
+
 class Tunnel final : public StreamHandler, private Watcher {
  public:
-  Tunnel(Reactor& reactor, UniqueFd socket, std::shared_ptr<Exchange> exchange)
-      : reactor_(reactor), socket_(std::move(socket)), exchange_(std::move(exchange)) {}
+  Tunnel(Reactor& reactor, std::shared_ptr<Exchange> exchange)
+      : reactor_(reactor), exchange_(std::move(exchange)) {}
   Tunnel(const Tunnel&) = delete;
   Tunnel& operator=(const Tunnel&) = delete;
   ~Tunnel() override { close(); }
 
-  Result<> start() {
-    return reactor_.watch(socket_.get(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, *this);
+  // When its turn has come.
+  void start(AcceptLine& line, const ListenerPlace& place) {
+    line_ = &line;
+    place_ = place;
+    line.enter(place, alive_, [this] { connect(); });
   }
 
   void on_data(std::string_view bytes) override {
-    if (!socket_) return exchange_->consume(bytes.size());
+    if (closed_) return exchange_->consume(bytes.size());
     to_server_.append(bytes);
     write_some();
   }
@@ -45,6 +73,26 @@ class Tunnel final : public StreamHandler, private Watcher {
   void on_closed() override { close(); }
 
  private:
+  void connect() {
+    connecting_ = true;
+    if (closed_) return settled();
+    auto socket = connect_loopback(place_);
+    if (socket) {
+      socket_ = *std::move(socket);
+      if (reactor_.watch(socket_.get(), EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, *this)) return;
+    }
+    refuse();
+  }
+
+  void settled() {
+    if (std::exchange(connecting_, false)) line_->settled(place_);
+  }
+
+  void refuse() {
+    close();
+    exchange_->error(502, "refused", "nothing listens on that port");
+  }
+
   void on_events(std::uint32_t events) override {
     if ((events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0) ending_ = true;
     if (!connected_ && !finish_connect(events)) return;
@@ -57,12 +105,12 @@ class Tunnel final : public StreamHandler, private Watcher {
     socklen_t size = sizeof error;
     ::getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
     if (error != 0) {
-      close();
-      exchange_->error(502, "refused", "nothing listens on that port");
+      refuse();
       return false;
     }
     if ((events & EPOLLOUT) == 0) return false;
     connected_ = true;
+    settled();
     exchange_->begin(200, "application/octet-stream");
     return true;
   }
@@ -114,12 +162,18 @@ class Tunnel final : public StreamHandler, private Watcher {
   }
 
   void close() {
+    closed_ = true;
+    settled();
     if (socket_) reactor_.close(socket_, *this);
   }
 
   Reactor& reactor_;
   UniqueFd socket_;
   std::shared_ptr<Exchange> exchange_;
+  AcceptLine* line_ = nullptr;
+  ListenerPlace place_;
+  bool connecting_ = false;  // the line waits to hear how it ended
+  bool closed_ = false;
   bool connected_ = false;
   bool peer_done_ = false;
   bool ended_ = false;  // the server was told that the peer is done
@@ -130,53 +184,27 @@ class Tunnel final : public StreamHandler, private Watcher {
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);
 };
 
-Result<UniqueFd> connect_loopback(std::string_view host, std::uint16_t port) {
-  sockaddr_storage address{};
-  socklen_t size = 0;
-  if (host == "127.0.0.1") {
-    auto& v4 = reinterpret_cast<sockaddr_in&>(address);
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(port);
-    v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    size = sizeof v4;
-  } else if (host == "::1") {
-    auto& v6 = reinterpret_cast<sockaddr_in6&>(address);
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(port);
-    v6.sin6_addr = in6addr_loopback;
-    size = sizeof v6;
-  } else {
-    return fail(Code::invalid, "host must be 127.0.0.1 or ::1");
-  }
-  UniqueFd fd(::socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd) return fail_errno("socket");
-  const int on = 1;
-  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  if (::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 && errno != EINPROGRESS)
-    return fail_errno("connect");
-  return fd;
-}
-
 }  // namespace
 
-std::unique_ptr<StreamHandler> open_tunnel(Reactor& reactor, const Request& request,
+std::unique_ptr<StreamHandler> open_tunnel(Reactor& reactor, AcceptLine& line,
+                                           const Request& request,
                                            const std::shared_ptr<Exchange>& exchange) {
-  const auto open = [&]() -> Result<std::unique_ptr<StreamHandler>> {
+  const auto place_of = [&]() -> Result<ListenerPlace> {
     FB_TRY_ASSIGN(const std::uint64_t port, request.number("port", 0));
     if (port == 0 || port > 0xffff) return fail(Code::invalid, "port must be 1 to 65535");
     const std::string_view host = request.has("host") ? request.param("host") : "127.0.0.1";
-    FB_TRY_ASSIGN(UniqueFd socket, connect_loopback(host, static_cast<std::uint16_t>(port)));
-    auto tunnel = std::make_unique<Tunnel>(reactor, std::move(socket), exchange);
-    FB_TRY(tunnel->start());
-    return tunnel;
+    if (host != "127.0.0.1" && host != "::1")
+      return fail(Code::invalid, "host must be 127.0.0.1 or ::1");
+    return ListenerPlace{.v6 = host == "::1", .port = static_cast<std::uint16_t>(port)};
   };
-  auto tunnel = open();
-  if (tunnel) return *std::move(tunnel);
-  if (tunnel.error().code == Code::unavailable || tunnel.error().code == Code::internal)
-    exchange->error(502, "refused", tunnel.error().message);
-  else
-    exchange->error(tunnel.error());
-  return nullptr;
+  const auto place = place_of();
+  if (!place) {
+    exchange->error(place.error());
+    return nullptr;
+  }
+  auto tunnel = std::make_unique<Tunnel>(reactor, exchange);
+  tunnel->start(line, *place);
+  return tunnel;
 }
 
 }  // namespace firebreak::guest

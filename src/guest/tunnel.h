@@ -4,12 +4,14 @@
 
 #include <memory>
 
+#include "guest/accept_line.h"
 #include "guest/exchange.h"
 #include "guest/reactor.h"
 
 namespace firebreak::guest {
 
-std::unique_ptr<StreamHandler> open_tunnel(Reactor& reactor, const Request& request,
+std::unique_ptr<StreamHandler> open_tunnel(Reactor& reactor, AcceptLine& line,
+                                           const Request& request,
                                            const std::shared_ptr<Exchange>& exchange);
 
 }  // namespace firebreak::guest

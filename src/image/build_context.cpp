@@ -74,11 +74,12 @@ Result<std::unique_ptr<ContextWriter>> ContextWriter::create(const std::string& 
 
 // The clean form of a path, which is where it stays.
 Result<std::string> ContextWriter::place(std::string_view path, bool dir) {
-  const auto refuse = [&](std::string_view why) {
-    return fail(Code::invalid, "the context holds " + quoted_path(path) + ", " + std::string(why));
+  const auto refuse = [&](std::string_view why, Repair repair = {}) {
+    return fail(Code::invalid, "the context holds " + quoted_path(path) + ", " + std::string(why),
+                std::move(repair));
   };
   if (path.starts_with('/'))
-    return refuse("an absolute path; pack paths relative to its directory");
+    return refuse("an absolute path", Repair{"pack paths relative to its directory"});
   if (path.contains('\0')) return refuse("a path with a NUL byte");
   if (path.size() > limits_.max_path)
     return refuse("a path of more than " + std::to_string(limits_.max_path) + " bytes");
@@ -96,9 +97,9 @@ Result<std::string> ContextWriter::place(std::string_view path, bool dir) {
 
 Result<ContextEntry*> ContextWriter::put(std::string_view path, ContextEntry entry) {
   if (context_->entries_.size() >= limits_.max_entries)
-    return fail(Code::exhausted, "the context has more than " +
-                                     std::to_string(limits_.max_entries) +
-                                     " entries; leave some out with .dockerignore");
+    return fail(Code::exhausted,
+                "the context has more than " + std::to_string(limits_.max_entries) + " entries",
+                Repair{"leave some out with .dockerignore"});
   const auto [at, added] = context_->entries_.try_emplace(std::string(path), std::move(entry));
   if (!added) return fail(Code::invalid, "the context holds " + quoted_path(path) + " twice");
   return &at->second;
@@ -163,13 +164,14 @@ Result<> ContextWriter::add_hardlink(std::string_view path, std::string_view to)
 Result<> ContextWriter::begin_file(std::string_view path, std::uint32_t mode, std::uint64_t size) {
   FB_TRY_ASSIGN(const std::string clean, place(path, false));
   if (size > limits_.max_file)
-    return fail(Code::exhausted, "the context holds " + quoted_path(path) + " of " +
-                                     std::to_string(size) + " bytes; a file has at most " +
-                                     std::to_string(limits_.max_file) +
-                                     "; leave it out with .dockerignore");
+    return fail(Code::exhausted,
+                "the context holds " + quoted_path(path) + " of " + std::to_string(size) +
+                    " bytes; a file has at most " + std::to_string(limits_.max_file),
+                Repair{"leave it out with .dockerignore"});
   if (size > limits_.max_bytes - std::min(context_->bytes_, limits_.max_bytes))
-    return fail(Code::exhausted, "the context is larger than " + std::to_string(limits_.max_bytes) +
-                                     " bytes; leave something out with .dockerignore");
+    return fail(Code::exhausted,
+                "the context is larger than " + std::to_string(limits_.max_bytes) + " bytes",
+                Repair{"leave something out with .dockerignore"});
   FB_TRY(make_parents(clean));
   FB_TRY_ASSIGN(const std::uint64_t end, sys::file_size(context_->contents_.get()));
   FB_TRY_ASSIGN(file_, put(clean, {.mode = mode & 07777, .size = size, .offset = end}));
@@ -207,18 +209,18 @@ Result<std::string> read_dockerfile(const BuildContext& context, const std::stri
       return fail(Code::invalid, quoted_path(name) + " is not a regular file");
     return read_text(context, *found, path, wire::DockerfileLimits().max_bytes);
   }
-  std::string hint;
+  Repair repair;
   for (const auto& [other, entry] : context.entries()) {
     if (entry.type != ContextEntry::Type::file) continue;
     if (lower(other) == lower(path))
-      hint = "; there is " + quoted_path(other) + ": rename it, or name it with --file";
-    if (hint.empty() && other.ends_with("/" + path) && std::ranges::count(other, '/') == 1)
-      hint = "; there is " + quoted_path(other) +
-             ": pack the contents of the directory, not the directory";
+      repair.text = "there is " + quoted_path(other) + ": rename it, or name it with --file";
+    if (repair.text.empty() && other.ends_with("/" + path) && std::ranges::count(other, '/') == 1)
+      repair.text = "there is " + quoted_path(other) +
+                    ": pack the contents of the directory, not the directory";
   }
-  if (context.entries().empty()) hint = "; the context is empty";
-  return fail(Code::not_found,
-              "there is no " + quoted_path(path) + " at the top of the context" + hint);
+  if (context.entries().empty()) repair.text = "the context is empty";
+  return fail(Code::not_found, "there is no " + quoted_path(path) + " at the top of the context",
+              std::move(repair));
 }
 
 Result<wire::IgnoreRules> read_ignore_rules(const BuildContext& context, const std::string& name) {
@@ -238,18 +240,18 @@ Result<> check_links(const BuildContext& context, const wire::IgnoreRules& ignor
   for (const auto& [path, entry] : context.entries()) {
     if (entry.type != ContextEntry::Type::symlink) continue;
     if (deadline.passed())
-      return fail(Code::timeout,
-                  "looking at the links of the context took too long; use fewer patterns in "
-                  ".dockerignore");
+      return fail(Code::timeout, "looking at the links of the context took too long",
+                  Repair{"use fewer patterns in "
+                         ".dockerignore"});
     const std::string_view parent = parent_of(path);
     const std::string target =
         wire::clean_path(parent.empty() ? entry.target : std::string(parent) + "/" + entry.target);
     const bool out = entry.target.starts_with('/') || target == ".." || target.starts_with("../");
     if (!out || ignore.excludes(path)) continue;
-    return fail(Code::invalid, "the context holds " + quoted_path(path) +
-                                   ", a symbolic link that leads out of it, to " +
-                                   quoted_path(entry.target) +
-                                   "; replace it by the file, or leave it out with .dockerignore");
+    return fail(Code::invalid,
+                "the context holds " + quoted_path(path) +
+                    ", a symbolic link that leads out of it, to " + quoted_path(entry.target),
+                Repair{"replace it by the file, or leave it out with .dockerignore"});
   }
   return {};
 }

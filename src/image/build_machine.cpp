@@ -1,5 +1,8 @@
 #include "image/build_machine.h"
 
+#include <cerrno>
+#include <cstring>
+
 #include "base/text.h"
 #include "image/redactor.h"
 
@@ -146,8 +149,11 @@ net::Task<Result<>> BuildMachine::execute(machine::ExecSpec spec, BuildOutput ou
                                        Deadline::in(kCleanDeadline)));
   if (!exit) co_return fail(Code::guest, "the command's output ended without an exit status");
   if (exit->exit_code == 0 && !exit->signal) co_return Result<>();
+  // Only the program knows why it failed, and says so in the words of the C library.
   const std::string last = tail.last_line();
-  co_return fail(Code::guest, describe(*exit) + (last.empty() ? "" : ": " + last));
+  const bool full = last.ends_with(std::strerror(ENOSPC));
+  co_return fail(Code::guest, Reason{full ? "disk_full" : ""},
+                 describe(*exit) + (last.empty() ? "" : ": " + last));
 }
 
 net::Task<Result<>> BuildMachine::cut(DiskChain with, Deadline deadline) {

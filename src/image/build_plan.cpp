@@ -123,13 +123,15 @@ Result<FileSource> Planner::resolve_base(std::size_t index) {
   const wire::Stage& stage = file_.stages[index];
   FB_TRY_ASSIGN(const std::string base, expand_global(stage.base, stage.at));
   if (base.empty())
-    return scope_.fail_at(stage.at, "FROM " + stage.base +
-                                        ": nothing is left once its variables are replaced; give "
-                                        "the ARG a default before the first FROM");
+    return scope_.fail_at(
+        stage.at, "FROM " + stage.base + ": nothing is left once its variables are replaced",
+        Repair{"give "
+               "the ARG a default before the first FROM"});
   FB_TRY_ASSIGN(const std::string platform, expand_global(stage.platform, stage.at));
   if (!platform.empty() && platform != kPlatform && platform != "linux/x86_64")
-    return scope_.fail_at(stage.at, "--platform=" + platform +
-                                        ": only linux/amd64 can be built here; remove the flag");
+    return scope_.fail_at(stage.at,
+                          "--platform=" + platform + ": only linux/amd64 can be built here",
+                          Repair{"remove the flag"});
   for (std::size_t i = index; i-- > 0;)
     if (!file_.stages[i].name.empty() && file_.stages[i].name == lower(base))
       return FileSource{.kind = FileSource::Kind::stage, .stage = i, .image = {}};
@@ -152,7 +154,7 @@ Result<> Planner::read_triggers(std::size_t index) {
   }
   for (const std::string& text : texts) {
     auto trigger = wire::parse_trigger(text);
-    if (!trigger) return scope_.fail_at(at, "a trigger of the base: " + trigger.error().message);
+    if (!trigger) return scope_.fail_at(at, fail(trigger.error(), "a trigger of the base").error());
     draft.triggers.push_back(*std::move(trigger));
   }
   return {};
@@ -169,8 +171,8 @@ Result<std::size_t> Planner::find_target() const {
   for (const wire::Stage& stage : file_.stages)
     if (!stage.name.empty()) names += (names.empty() ? "" : ", ") + stage.name;
   return fail(Code::invalid,
-              scope_.options.file_name + ": there is no stage '" + target.substr(0, 60) + "'" +
-                  (names.empty() ? "; no stage has a name" : "; there are " + names));
+              scope_.options.file_name + ": there is no stage '" + target.substr(0, 60) + "'",
+              Repair{names.empty() ? "no stage has a name" : "there are " + names});
 }
 
 // Earlier stages only, so this ends.

@@ -131,8 +131,9 @@ net::Task<Result<>> Builder::run_step(const BuildStep& step, Stage& stage, Deadl
     }
   }
   if (stage.disk.layers.size() >= kMaxLayers)
-    co_return fail(Code::exhausted, "an image has at most " + std::to_string(kMaxLayers) +
-                                        " layers; put several commands into one RUN");
+    co_return fail(Code::exhausted,
+                   "an image has at most " + std::to_string(kMaxLayers) + " layers",
+                   Repair{"put several commands into one RUN"});
   if (const auto* layer = std::get_if<LayerStep>(&step.action)) {
     FB_CO_TRY_ASSIGN(input.layer, co_await check(*layer, deadline));
   }

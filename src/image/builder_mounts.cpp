@@ -17,9 +17,8 @@ net::Task<Result<>> Builder::prepare_mount(BuildMachine& machine, const RunMount
       const auto secret = order_.secrets.find(mount.id);
       if (secret == order_.secrets.end()) {
         if (mount.required)
-          co_return fail(Code::invalid, "the secret " + mount.id +
-                                            " was not given; give it with --secret id=" + mount.id +
-                                            ",src=FILE");
+          co_return fail(Code::invalid, "the secret " + mount.id + " was not given",
+                         Repair{"give it with --secret id=" + mount.id + ",src=FILE"});
         co_return Result<>();
       }
       if (mount.env) spec.env[mount.env->empty() ? mount.id : *mount.env] = secret->second;

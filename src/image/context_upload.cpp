@@ -63,9 +63,9 @@ Result<> ContextUpload::recognise() {
                                         "\xfd"
                                         "7zX"})
     if (magic.starts_with(packed))
-      return fail(Code::invalid,
-                  "the context is a compressed stream; send a plain tar archive or a "
-                  "zip archive");
+      return fail(Code::invalid, "the context is a compressed stream",
+                  Repair{"send a plain tar archive or a "
+                         "zip archive"});
   format_ = magic == kZip || magic == kEmptyZip ? Format::zip : Format::tar;
   return {};
 }
@@ -124,8 +124,9 @@ Result<> ContextUpload::on_entry(const wire::TarEntry& entry) {
     case TarType::device:
       break;
   }
-  return fail(Code::invalid, "the context holds " + quoted_path(entry.path) +
-                                 ", a device or a pipe; leave it out");
+  return fail(Code::invalid,
+              "the context holds " + quoted_path(entry.path) + ", a device or a pipe",
+              Repair{"leave it out"});
 }
 
 Result<> ContextUpload::on_data(std::string_view bytes) {

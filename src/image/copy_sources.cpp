@@ -70,7 +70,8 @@ class Selector {
 
   Result<> in_time() const {
     if (!deadline_.passed()) return {};
-    return fail(Code::timeout, "choosing the files to copy took too long; use fewer patterns");
+    return fail(Code::timeout, "choosing the files to copy took too long",
+                Repair{"use fewer patterns"});
   }
 
   // Not left out by .dockerignore, or a directory of which something may not be.

@@ -94,8 +94,8 @@ Result<std::unique_ptr<ArchiveTree>> ArchiveTree::read(FileSpan archive) {
   for (std::uint64_t at = 0; at < span.size;) {
     FB_TRY_ASSIGN(const std::string bytes, span.read(at, kPiece));
     if (at == 0 && wire::recognise_compression(bytes) != wire::Compression::none)
-      return fail(Code::invalid,
-                  "the archive is compressed; an OCI archive is a plain tar archive");
+      return fail(Code::invalid, "the archive is compressed",
+                  Repair{"an OCI archive is a plain tar archive"});
     FB_TRY(places.feed(bytes));
     at += bytes.size();
   }

@@ -72,8 +72,9 @@ Result<std::optional<LayoutReference>> parse_layout_reference(std::string_view t
 
 Result<RegistryReference> parse_registry_reference(std::string_view text) {
   const auto bad = [text](std::string_view why) {
-    return fail(Code::invalid, quoted_path(text) + " is not the name of an image: " +
-                                   std::string(why) + "; write [HOST/]NAME[:TAG][@sha256:DIGEST]");
+    return fail(Code::invalid,
+                quoted_path(text) + " is not the name of an image: " + std::string(why),
+                Repair{"write [HOST/]NAME[:TAG][@sha256:DIGEST]"});
   };
   if (text.size() > kMaxReference) return bad("it is too long");
   RegistryReference out;
@@ -103,17 +104,17 @@ Result<RegistryReference> parse_registry_reference(std::string_view text) {
   return out;
 }
 
-Result<std::vector<Registry>> parse_registries(std::string_view text) {
-  std::vector<Registry> out;
+Result<std::vector<RegistryHost>> parse_registries(std::string_view text) {
+  std::vector<RegistryHost> out;
   for (std::string_view part : split(text, ',')) {
     if (part.empty()) continue;
     constexpr std::string_view kPlain = "http://";
     const bool plain = part.starts_with(kPlain);
     const std::string_view host = plain ? part.substr(kPlain.size()) : part;
     if (!is_host(host))
-      return fail(Code::invalid, quoted_path(part) +
-                                     " is not a registry; write HOST, HOST:PORT or, without TLS, "
-                                     "http://HOST:PORT");
+      return fail(Code::invalid, quoted_path(part) + " is not a registry",
+                  Repair{"write HOST, HOST:PORT or, without TLS, "
+                         "http://HOST:PORT"});
     out.push_back({.host = std::string(host), .plain = plain});
   }
   return out;

@@ -32,12 +32,12 @@ struct RegistryReference {
 };
 Result<RegistryReference> parse_registry_reference(std::string_view text);
 
-struct Registry {
+struct RegistryHost {
   std::string host;    // with the port
   bool plain = false;  // without TLS
-  friend bool operator==(const Registry&, const Registry&) = default;
+  friend bool operator==(const RegistryHost&, const RegistryHost&) = default;
 };
 // "HOST[:PORT]" and "http://HOST[:PORT]", separated by commas.
-Result<std::vector<Registry>> parse_registries(std::string_view text);
+Result<std::vector<RegistryHost>> parse_registries(std::string_view text);
 
 }  // namespace firebreak::image

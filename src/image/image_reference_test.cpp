@@ -79,8 +79,8 @@ TEST(ImageReference, NothingElseReachesAProgram) {
 
 TEST(ImageReference, RegistriesOfAnOperator) {
   EXPECT_THAT(parse_registries("host.example,http://127.0.0.1:5000").value(),
-              ElementsAre(Registry{.host = "host.example"},
-                          Registry{.host = "127.0.0.1:5000", .plain = true}));
+              ElementsAre(RegistryHost{.host = "host.example"},
+                          RegistryHost{.host = "127.0.0.1:5000", .plain = true}));
   EXPECT_TRUE(parse_registries("").value().empty());
   for (const char* wrong : {"https://host.example", "host.example/path", "a b", "host:x"}) {
     const auto refused = parse_registries(wrong);

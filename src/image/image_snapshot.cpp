@@ -71,9 +71,9 @@ net::Task<Result<>> app_ended(machine::AgentClient& agent, const SnapshotSpec& s
   if (!how.empty()) message += how + " ";
   message += "before it was ready";
   if (!last.empty()) message += ": " + last;
-  co_return fail(Code::guest, message +
-                                  "; let it go on as a server does, or leave CMD out for an image "
-                                  "without an application");
+  co_return fail(Code::guest, message,
+                 Repair{"let it go on as a server does, or leave CMD out for an image "
+                        "without an application"});
 }
 
 net::Task<bool> answers(machine::AgentClient& agent, const SnapshotSpec& spec, Deadline deadline) {

@@ -21,8 +21,8 @@ bool is_whiteout(std::string_view path) {
 }
 
 std::unexpected<Error> damaged(const std::string& digest) {
-  return fail(Code::corrupt,
-              "a layer is damaged: its content is not " + digest + "; copy the image anew");
+  return fail(Code::corrupt, "a layer is damaged: its content is not " + digest,
+              Repair{"copy the image anew"});
 }
 
 // Looks at every entry, and keeps nothing but the whiteouts.
@@ -111,7 +111,8 @@ Result<CheckedLayer> check_layer(FileSpan blob, const OciLayer& layer, const Lay
     return fail(Code::corrupt,
                 "a layer holds something else than the image's configuration says: "
                 "not " +
-                    layer.diff_id + "; copy the image anew");
+                    layer.diff_id,
+                Repair{"copy the image anew"});
   FB_TRY(inspector.finish());
   return out;
 }

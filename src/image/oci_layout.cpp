@@ -78,9 +78,8 @@ Result<wire::Compression> compression_of(const OciDescriptor& layer) {
     if (layer.media_type == plain + "+zstd" || layer.media_type == plain + ".zstd")
       return wire::Compression::zstd;
   }
-  return fail(Code::invalid,
-              "a layer has the type " + shown(layer.media_type) +
-                  "; only tar archives, plain or with gzip or zstd, are layers here");
+  return fail(Code::invalid, "a layer has the type " + shown(layer.media_type),
+              Repair{"only tar archives, plain or with gzip or zstd, are layers here"});
 }
 
 std::string names_of(const std::vector<OciDescriptor>& list) {
@@ -110,8 +109,9 @@ Result<ReadConfig> read_config(std::string_view text) {
   const json::object* rootfs = reader.object("rootfs", true);
   FB_TRY(reader.result());
   if (platform != kPlatform)
-    return fail(Code::invalid, "the image is for " + shown(platform) + ", not for " +
-                                   std::string(kPlatform) + "; take one that is");
+    return fail(Code::invalid,
+                "the image is for " + shown(platform) + ", not for " + std::string(kPlatform),
+                Repair{"take one that is"});
   ReadConfig out;
   if (config != nullptr) {
     FB_TRY_ASSIGN(out.config, config_from_json(*config));
@@ -138,8 +138,9 @@ std::string digest_of(std::string_view bytes) {
 
 Result<> check_digest(std::string_view bytes, std::string_view digest, std::string_view what) {
   if (digest_of(bytes) == digest) return {};
-  return fail(Code::corrupt, std::string(what) + " is damaged: its content is not " +
-                                 std::string(digest) + "; copy the image anew");
+  return fail(Code::corrupt,
+              std::string(what) + " is damaged: its content is not " + std::string(digest),
+              Repair{"copy the image anew"});
 }
 
 Result<std::variant<OciIndex, OciManifest>> parse_oci_document(std::string_view text) {
@@ -154,9 +155,10 @@ Result<std::variant<OciIndex, OciManifest>> parse_oci_document(std::string_view 
   const json::object* config = reader.object("config", false);
   FB_TRY(reader.result());
   if (version != 2)
-    return fail(Code::invalid,
-                "the image's manifest has version " + std::to_string(version) +
-                    ", which is not read here; push the image again in OCI's format");
+    return fail(
+        Code::invalid,
+        "the image's manifest has version " + std::to_string(version) + ", which is not read here",
+        Repair{"push the image again in OCI's format"});
   // One text must not be an index for one reader and an image for another.
   if ((manifests != nullptr) == (layers != nullptr))
     return fail(Code::invalid, "this is neither the index nor the manifest of an image");
@@ -180,10 +182,10 @@ Result<OciDescriptor> choose_manifest(const OciIndex& index, std::string_view na
   std::vector<OciDescriptor> fitting;
   for (const OciDescriptor& each : index.manifests)
     if (name.empty() || each.name == name) fitting.push_back(each);
+  if (fitting.empty() && name.empty()) return fail(Code::not_found, "there is no image in it");
   if (fitting.empty())
-    return fail(Code::not_found, name.empty() ? "there is no image in it"
-                                              : "there is no image " + shown(name) + " in it; " +
-                                                    names_of(index.manifests));
+    return fail(Code::not_found, "there is no image " + shown(name) + " in it",
+                Repair{names_of(index.manifests)});
   if (fitting.size() > 1)
     std::erase_if(fitting, [](const OciDescriptor& each) {
       return !each.platform.empty() && each.platform != kPlatform;
@@ -191,7 +193,8 @@ Result<OciDescriptor> choose_manifest(const OciIndex& index, std::string_view na
   if (fitting.empty())
     return fail(Code::not_found, "there is no image for " + std::string(kPlatform) + " in it");
   if (fitting.size() > 1)
-    return fail(Code::invalid, "there are several images in it; add :NAME; " + names_of(fitting));
+    return fail(Code::invalid, "there are several images in it",
+                Repair{"add :NAME; " + names_of(fitting)});
   return fitting.front();
 }
 

@@ -46,9 +46,11 @@ Result<OciImage> read_oci_layout(const FileTree& tree, const std::string& name) 
     for (const OciLayer& layer : image.layers) {
       FB_TRY_ASSIGN(const FileSpan blob, tree.open(blob_path(layer.digest)));
       if (blob.size != layer.size)
-        return fail(Code::corrupt, "the layer " + layer.digest + " is damaged: it has " +
-                                       std::to_string(blob.size) + " bytes instead of " +
-                                       std::to_string(layer.size) + "; copy the image anew");
+        return fail(Code::corrupt,
+                    "the layer " + layer.digest + " is damaged: it has " +
+                        std::to_string(blob.size) + " bytes instead of " +
+                        std::to_string(layer.size),
+                    Repair{"copy the image anew"});
     }
     return image;
   }

@@ -62,8 +62,17 @@ std::size_t bytes_of(const List& variables) {
 
 std::unexpected<Error> PlanScope::fail_at(wire::SourcePosition at, std::string_view what,
                                           Code code) const {
-  return fail(code, options.file_name + ":" + std::to_string(at.line) + ":" +
-                        std::to_string(at.column) + ": " + std::string(what));
+  return fail_at(at, fail(code, std::string(what)).error());
+}
+
+std::unexpected<Error> PlanScope::fail_at(wire::SourcePosition at, std::string_view what,
+                                          Repair repair) const {
+  return fail_at(at, fail(Code::invalid, std::string(what), std::move(repair)).error());
+}
+
+std::unexpected<Error> PlanScope::fail_at(wire::SourcePosition at, Error error) const {
+  return fail(std::move(error),
+              options.file_name + ":" + std::to_string(at.line) + ":" + std::to_string(at.column));
 }
 
 Result<> PlanScope::spend(std::size_t bytes, wire::SourcePosition at) {
@@ -76,7 +85,7 @@ Result<> PlanScope::spend(std::size_t bytes, wire::SourcePosition at) {
 Result<std::string> PlanScope::expand(std::string_view text, const wire::VariableLookup& lookup,
                                       wire::SourcePosition at) {
   auto value = wire::expand(text, lookup, {.escape = escape});
-  if (!value) return fail_at(at, value.error().message, value.error().code);
+  if (!value) return fail_at(at, value.error());
   FB_TRY(spend(value->size(), at));
   return value;
 }
@@ -184,7 +193,8 @@ Result<std::vector<std::string>> StagePlanner::with_shell(const wire::CommandLin
   for (const std::string& word : argv)
     if (word.size() > kMaxArgument)
       return bad("the command is longer than the " + std::to_string(kMaxArgument) +
-                 " bytes that a program can be given; put it into a file");
+                     " bytes that a program can be given",
+                 Repair{"put it into a file"});
   return argv;
 }
 
@@ -272,7 +282,7 @@ Result<StagePlanner::Action> StagePlanner::act(const wire::RunInstruction& run) 
 Result<RunMount> StagePlanner::mount(const std::string& options) {
   const auto find = [this](std::string_view name) { return lookup(name); };
   auto parsed = wire::parse_mount(options, find, {.escape = scope_.escape});
-  if (!parsed) return bad(parsed.error().message);
+  if (!parsed) return bad(parsed.error());
   RunMount planned{.mount = *std::move(parsed), .source = {}};
   wire::Mount& mount = planned.mount;
   FB_TRY(scope_.spend(mount.target.size() + mount.source.size() + mount.id.size(), at_));
@@ -299,7 +309,7 @@ Result<> StagePlanner::check_copy(const wire::CopyInstruction& copy, const CopyS
   }
   if (!copy.checksum.empty()) return bad("--checksum is for URLs, which are not supported");
   if (!step.chmod.empty())
-    if (const auto mode = FileMode::parse(step.chmod); !mode) return bad(mode.error().message);
+    if (const auto mode = FileMode::parse(step.chmod); !mode) return bad(mode.error());
   return {};
 }
 
@@ -321,7 +331,7 @@ Result<StagePlanner::Action> StagePlanner::act(const wire::CopyInstruction& copy
       const auto find = [this](std::string_view name) { return lookup(name); };
       auto text =
           wire::expand(file.content, find, {.quotes = false, .max_bytes = std::size_t{2} << 20});
-      if (!text) return bad("in here-document " + heredoc.name + ": " + text.error().message);
+      if (!text) return bad(fail(text.error(), "in here-document " + heredoc.name).error());
       file.content = *std::move(text);
     }
     FB_TRY(scope_.spend(file.content.size(), at_));
@@ -358,7 +368,7 @@ Result<StagePlanner::Action> StagePlanner::act(const wire::ExposeInstruction& ex
   const auto find = [this](std::string_view name) { return lookup(name); };
   for (const std::string& text : exposed.ports) {
     const auto words = wire::expand_words(text, find, {.escape = scope_.escape});
-    if (!words) return bad(words.error().message);
+    if (!words) return bad(words.error());
     for (const std::string& word : *words) FB_TRY(expose(word));
   }
   return ConfigStep();
@@ -376,7 +386,8 @@ Result<> StagePlanner::expose(const std::string& word) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   const auto range = parse_ports(std::string_view(port).substr(0, slash));
   if (!range || (protocol != "tcp" && protocol != "udp" && protocol != "sctp"))
-    return bad("'" + word.substr(0, 40) + "' is not a port; write 8080, 8080/udp or 8000-8010");
+    return bad("'" + word.substr(0, 40) + "' is not a port",
+               Repair{"write 8080, 8080/udp or 8000-8010"});
   for (unsigned number = range->first; number <= range->last; ++number) {
     std::string name = std::to_string(number) + "/" + protocol;
     FB_TRY(scope_.spend(name.size(), at_));
@@ -410,7 +421,8 @@ Result<StagePlanner::Action> StagePlanner::act(const wire::ShellInstruction& she
 Result<StagePlanner::Action> StagePlanner::act(const wire::StopSignalInstruction& signal) {
   FB_TRY_ASSIGN(config_.stop_signal, expand(signal.signal));
   if (!signal_number(config_.stop_signal))
-    return bad("'" + config_.stop_signal.substr(0, 40) + "' is not a signal; write SIGTERM or 15");
+    return bad("'" + config_.stop_signal.substr(0, 40) + "' is not a signal",
+               Repair{"write SIGTERM or 15"});
   return ConfigStep();
 }
 

@@ -23,6 +23,10 @@ struct PlanScope {
 
   std::unexpected<Error> fail_at(wire::SourcePosition at, std::string_view what,
                                  Code code = Code::invalid) const;
+  std::unexpected<Error> fail_at(wire::SourcePosition at, std::string_view what,
+                                 Repair repair) const;
+  // What is wrong there, with its own reason and repair.
+  std::unexpected<Error> fail_at(wire::SourcePosition at, Error error) const;
   Result<std::string> expand(std::string_view text, const wire::VariableLookup& lookup,
                              wire::SourcePosition at);
   Result<> spend(std::size_t bytes, wire::SourcePosition at);
@@ -65,7 +69,13 @@ class StagePlanner {
   Result<Action> act(const wire::OnbuildInstruction& onbuild);
   Result<Action> act(const wire::MaintainerInstruction& maintainer);
 
-  std::unexpected<Error> bad(std::string_view what) const { return scope_.fail_at(at_, what); }
+  std::unexpected<Error> bad(std::string_view what, Repair repair = {}) const {
+    return scope_.fail_at(at_, what, std::move(repair));
+  }
+  std::unexpected<Error> bad(Error error) const {
+    error.code = Code::invalid;
+    return scope_.fail_at(at_, std::move(error));
+  }
   std::optional<std::string> lookup(std::string_view name) const;
   Result<std::string> expand(std::string_view text);
   Result<> set_env(const std::string& name, std::string value);

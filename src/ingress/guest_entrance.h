@@ -7,13 +7,13 @@ namespace firebreak::ingress {
 
 class GuestEntrance final : public Entrance {
  public:
-  GuestEntrance(const control::Registry& registry, session::Guests& guests)
-      : registry_(registry), guests_(guests) {}
+  GuestEntrance(const control::LiveMicrovms& live, session::Guests& guests)
+      : live_(live), guests_(guests) {}
   std::optional<Destination> find(const core::MicrovmId& microvm) override;
   net::Task<Result<session::Guest>> enter(core::MicrovmId microvm, Deadline deadline) override;
 
  private:
-  const control::Registry& registry_;
+  const control::LiveMicrovms& live_;
   session::Guests& guests_;
 };
 

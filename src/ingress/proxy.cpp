@@ -4,6 +4,7 @@
 #include <array>
 
 #include "base/sys.h"
+#include "core/clock.h"
 #include "ingress/endpoint_tokens.h"
 #include "ingress/shell.h"
 
@@ -24,6 +25,7 @@ constexpr std::string_view kNoAuth = "Request missing authentication";
 constexpr std::string_view kNoPort = "Access to port denied";
 constexpr std::string_view kBadRequest = "Bad request";
 constexpr std::string_view kTooMany = "Too many requests";
+constexpr std::string_view kNoMoreWakes = "The microVM's tenant may wake no more for now";
 constexpr std::string_view kTooManyConnections = "Too many connections";
 
 class Counted {
@@ -221,6 +223,8 @@ net::Task<Proxy::Refused> Proxy::serve(net::HttpExchange& exchange, const std::s
   if (!request) co_return Refusal{400, kBadRequest};
   // Held while the microVM starts or comes back; many who wait cause one resume.
   const auto guest = co_await entrance_.enter(admitted->microvm, Deadline::in(kWakeTime));
+  if (!guest && guest.error().code == Code::exhausted)
+    co_return Refusal{429, kNoMoreWakes, guest.error().resets_at_ms};
   if (!guest) co_return Refusal{502, {}};
   if (admitted->kind == core::TokenKind::shell)
     co_return co_await serve_terminal(exchange, *admitted, *guest);
@@ -249,6 +253,11 @@ net::Task<void> Proxy::refuse(net::HttpExchange& exchange, const Refusal& refusa
                               const std::string& id) {
   wire::Headers headers{{"x-amzn-requestid", id}, {"cache-control", "private, no-store"}};
   if (!refusal.body.empty()) headers.push_back({"content-type", "text/plain"});
+  if (refusal.resets_at_ms != 0) {
+    const auto now = core::to_unix_ms(core::SystemClock().now());
+    const auto seconds = std::max<std::int64_t>(1, (refusal.resets_at_ms - now + 999) / 1000);
+    headers.push_back({"retry-after", std::to_string(seconds)});
+  }
   // A client without an admitted request keeps no connection.
   if (!exchange.kept()) headers.push_back({"connection", "close"});
   (void)co_await exchange.reply(refusal.status, std::move(headers), std::string(refusal.body),

@@ -42,6 +42,7 @@ class Proxy {
   struct Refusal {
     int status = 502;
     std::string_view body;
+    std::int64_t resets_at_ms = 0;  // when to try again; 0: nothing is said
   };
   using Refused = std::optional<Refusal>;
   struct Admitted {

@@ -12,9 +12,9 @@ namespace firebreak::ingress {
 namespace {
 
 std::unexpected<Error> damaged(const std::string& path) {
-  return fail(Code::corrupt, "the key file " + path +
-                                 " is damaged; restore it from a backup, or remove it: all tokens "
-                                 "of endpoints end then");
+  return fail(Code::corrupt, "the key file " + path + " is damaged",
+              Repair{"restore it from a backup, or remove it: all tokens "
+                     "of endpoints end then"});
 }
 
 std::optional<TokenKey> read_key(const json::value& value) {

@@ -23,7 +23,8 @@ net::Task<Result<IssuedToken>> TokenRing::issue(core::TenantId tenant, core::Mic
   FB_CO_TRY_ASSIGN(const core::Microvm found, co_await supervisor_.get(tenant, microvm));
   if (found.state == core::MicrovmState::terminated ||
       found.state == core::MicrovmState::terminating)
-    co_return fail(Code::conflict, "the microVM is " + std::string(to_string(found.state)));
+    co_return fail(Code::conflict, Reason{"ended"},
+                   "the microVM is " + std::string(to_string(found.state)));
   control::Services& services = supervisor_.services();
   const core::Time now = services.clock.now();
   if (checker_.keys().due(now)) {

@@ -1,5 +1,7 @@
 #include "machine/agent_client.h"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "base/sys.h"
@@ -13,6 +15,14 @@ Code code_of(std::string_view name) {
                     Code::unavailable})
     if (to_string(code) == name) return code;
   return name == "refused" ? Code::unavailable : Code::guest;
+}
+
+// The guest is hostile: it chooses among the words that the agent has, and makes up none.
+std::string known_reason(const std::string& word) {
+  constexpr std::array<std::string_view, 9> kAgentReasons{
+      "context_busy",     "context_not_found", "disk_full",      "exec_not_found", "name_taken",
+      "no_such_language", "no_such_program",   "not_executable", "read_only"};
+  return std::ranges::find(kAgentReasons, word) == kAgentReasons.end() ? std::string() : word;
 }
 
 json::object to_json(const std::map<std::string, std::string>& map) {
@@ -100,9 +110,12 @@ Error agent_error(const net::Reply& reply) {
   if (!object)
     return {Code::guest, "the agent answered with status " + std::to_string(reply.status), {}};
   JsonReader reader(*object);
-  const std::string code = reader.string_or("code", "internal");
-  const std::string message = reader.string_or("message", "no message");
-  return {code_of(code), message, "agent status " + std::to_string(reply.status)};
+  Error error{code_of(reader.string_or("code", "internal")),
+              reader.string_or("message", "no message"),
+              "agent status " + std::to_string(reply.status)};
+  error.reason = known_reason(reader.string_or("reason", ""));
+  error.repair = reader.string_or("repair", "");
+  return error;
 }
 
 Result<ExecExit> parse_exit(std::string_view payload) {
@@ -207,8 +220,8 @@ net::Task<Result<>> AgentClient::wake(const Wake& wake, Deadline deadline) {
   // An agent of an older snapshot takes no notice of it. What it cannot say is only an error where
   // it matters.
   if (wake.metadata.contains("role") && !JsonReader(answer).boolean_or("metadata", false))
-    co_return fail(Code::unavailable,
-                   "the image was made before microVMs had roles; build it again");
+    co_return fail(Code::unavailable, "the image was made before microVMs had roles",
+                   Repair{"build it again"});
   metadata_ = wake.metadata;
   co_return Result<>();
 }

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -72,6 +73,16 @@ Result<std::uint64_t> read_key(const std::string& path, std::string_view key) {
     if (const auto value = parse_u64(words[1])) return *value;
   }
   return fail(Code::unavailable, path + " does not report " + std::string(key));
+}
+
+// Without what can be had back at once.
+Result<std::uint64_t> held_bytes(const std::string& directory, std::uint64_t charged) {
+  std::uint64_t cache = 0;
+  for (const std::string_view key : {"inactive_file", "active_file"}) {
+    FB_TRY_ASSIGN(const std::uint64_t bytes, read_key(directory + "/memory.stat", key));
+    cache += bytes;
+  }
+  return charged - std::min(charged, cache);
 }
 
 void pause_briefly() {
@@ -202,7 +213,8 @@ Result<CgroupUsage> Cgroup::usage() const {
   if (version_ == CgroupVersion::v2) {
     const std::string& directory = directories_.at("");
     FB_TRY_ASSIGN(usage.cpu_usec, read_key(directory + "/cpu.stat", "usage_usec"));
-    FB_TRY_ASSIGN(usage.memory_bytes, read_number(directory + "/memory.current"));
+    FB_TRY_ASSIGN(const std::uint64_t charged, read_number(directory + "/memory.current"));
+    FB_TRY_ASSIGN(usage.memory_bytes, held_bytes(directory, charged));
     FB_TRY_ASSIGN(usage.oom_kills, read_key(directory + "/memory.events", "oom_kill"));
     return usage;
   }
@@ -212,7 +224,9 @@ Result<CgroupUsage> Cgroup::usage() const {
     return fail(Code::unavailable, "the host lacks the cgroup controllers cpuacct or memory");
   FB_TRY_ASSIGN(const std::uint64_t cpu_nsec, read_number(cpuacct->second + "/cpuacct.usage"));
   usage.cpu_usec = cpu_nsec / 1000;
-  FB_TRY_ASSIGN(usage.memory_bytes, read_number(memory->second + "/memory.usage_in_bytes"));
+  FB_TRY_ASSIGN(const std::uint64_t charged,
+                read_number(memory->second + "/memory.usage_in_bytes"));
+  FB_TRY_ASSIGN(usage.memory_bytes, held_bytes(memory->second, charged));
   FB_TRY_ASSIGN(usage.oom_kills, read_key(memory->second + "/memory.oom_control", "oom_kill"));
   return usage;
 }
@@ -301,13 +315,28 @@ Result<> CgroupRoot::delegate_v2(const std::vector<CgroupSetting>& settings) con
       const bool asked =
           std::ranges::find(settings, controller, &CgroupSetting::controller) != settings.end();
       if (contains(enabled, controller) || (!asked && !contains(offered, controller))) continue;
-      if (auto written = sys::write_file(file, "+" + controller); !written)
-        return fail(Code::unavailable,
-                    "the host does not let us use the cgroup controller " + controller,
-                    written.error().message);
+      if (auto written = sys::write_file(file, "+" + controller); !written) {
+        Error error = std::move(written).error();
+        error.code = Code::unavailable;
+        error.detail = std::exchange(
+            error.message, "the host does not let us use the cgroup controller " + controller);
+        return std::unexpected(std::move(error));
+      }
     }
   }
   return {};
+}
+
+Result<> CgroupRoot::weigh_v1() const {
+  const auto cpu = support_.v1_mounts.find("cpu");
+  if (cpu == support_.v1_mounts.end()) return {};
+  const std::string file = cpu->second + "/" + name_ + "/cpu.shares";
+  // As much as one process on each CPU: machines that keep all CPUs busy get half of each beside
+  // the host's own work, and one machine alone cannot push that work aside.
+  const std::uint64_t shares = 1024 * std::max(1U, std::thread::hardware_concurrency());
+  FB_TRY_ASSIGN(const std::uint64_t now, read_number(file));
+  if (now == shares) return {};
+  return sys::write_file(file, std::to_string(shares));
 }
 
 Result<Cgroup> CgroupRoot::create(const std::string& name, const CgroupLimits& limits) const {
@@ -316,8 +345,11 @@ Result<Cgroup> CgroupRoot::create(const std::string& name, const CgroupLimits& l
   if (support_.version == CgroupVersion::none)
     return fail(Code::unavailable, "the host has no usable cgroups mounted");
   for (const auto& [key, parent] : parents()) FB_TRY(sys::mkdir(parent, 0755));
-  if (support_.version == CgroupVersion::v2)
+  if (support_.version == CgroupVersion::v2) {
     FB_TRY(delegate_v2(cgroup_settings(support_.version, limits)));
+  } else {
+    FB_TRY(weigh_v1());
+  }
 
   Cgroup group(name, support_.version);
   Result<> made;

@@ -24,6 +24,7 @@ struct CgroupLimits {
 
 struct CgroupUsage {
   std::uint64_t cpu_usec = 0;
+  // What it holds: without the cache of files, which the kernel takes back when it needs it.
   std::uint64_t memory_bytes = 0;
   std::uint64_t oom_kills = 0;
 };
@@ -110,6 +111,8 @@ class CgroupRoot {
   std::vector<std::pair<std::string, std::string>> parents()
       const;  // key of directories_ -> parent directory
   Result<> delegate_v2(const std::vector<CgroupSetting>& settings) const;
+  // v1: a new parent would weigh as much as one process of the host, with all its machines.
+  Result<> weigh_v1() const;
 
   std::string name_;
   CgroupSupport support_;

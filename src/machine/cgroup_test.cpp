@@ -3,7 +3,9 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <thread>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -50,6 +52,47 @@ TEST_F(CgroupTest, HostHasWhatWeNeed) {
   const CgroupSupport support = probe_cgroups();
   EXPECT_NE(support.version, CgroupVersion::none);
   EXPECT_THAT(support.missing, testing::IsEmpty()) << support.text();
+}
+
+TEST_F(CgroupTest, AllGroupsTogetherWeighAsOneProcessOnEachCpu) {
+  const CgroupSupport support = probe_cgroups();
+  if (support.version != CgroupVersion::v1) GTEST_SKIP() << "no cgroup v1 here";
+  const std::string name = "fb-test-" + sys::random_hex(4);
+  const CgroupRoot root(name);
+  const auto group = root.create("vm-1", {.cpu_weight = 100});
+  ASSERT_TRUE(group) << group.error().text();
+  const auto shares =
+      sys::read_file(support.v1_mounts.at("cpu") + "/" + name + "/cpu.shares").value_or("");
+  EXPECT_EQ(shares, std::to_string(1024 * std::thread::hardware_concurrency()) + "\n");
+  EXPECT_TRUE(group->destroy(Deadline::in(seconds(5))));
+  EXPECT_TRUE(root.remove());
+}
+
+TEST_F(CgroupTest, CachedFilesAreNotHeldMemory) {
+  const auto group = root_.create("vm-1", {.memory_max_bytes = 256 << 20});
+  ASSERT_TRUE(group) << group.error().text();
+  const pid_t pid = start_inside(*group, [] {
+    const std::string path =
+        std::filesystem::path("/var/tmp") / ("fb-cached-" + std::to_string(::getpid()));
+    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    static char block[1 << 20];
+    for (int i = 0; i < 64; ++i) (void)!::write(fd, block, sizeof block);
+    ::unlink(path.c_str());
+    static char held[32 << 20];
+    std::memset(held, 1, sizeof held);
+    ::pause();
+  });
+  ASSERT_GT(pid, 0);
+  std::uint64_t held = 0;
+  for (const Deadline until = Deadline::in(seconds(20)); held < 32U << 20 && !until.passed();) {
+    const auto usage = group->usage();
+    ASSERT_TRUE(usage) << usage.error().text();
+    held = usage->memory_bytes;
+  }
+  EXPECT_GE(held, 32U << 20);
+  EXPECT_LT(held, 60U << 20) << "the cache of 64 MiB is counted";
+  ASSERT_TRUE(group->destroy(Deadline::in(seconds(5))));
+  ::waitpid(pid, nullptr, 0);
 }
 
 TEST_F(CgroupTest, LifeOfAGroup) {

@@ -152,6 +152,9 @@ class Machine {
   virtual Result<> set_limits(const HostLimits& limits) = 0;
   // Completes when the process has ended, whatever the reason. false: the deadline passed first.
   virtual net::Task<bool> wait_exit(Deadline deadline) = 0;
+  // Whether the host ended one of its processes because it reached its memory limit. Known until
+  // terminate().
+  virtual bool killed_for_memory() const = 0;
   // The guest stands still because the host's disk had no room for what it wrote. Nothing is lost.
   virtual bool out_of_disk() const = 0;
   // Writes it again and lets the guest go on; if there is still no room it stands still again.
@@ -203,6 +206,10 @@ class Engine {
   // What is on a snapshot's disk, loaded or not: machines can be booted from it.
   virtual Result<DiskContent> snapshot_disk(const std::string& directory) const = 0;
   virtual SnapshotBytes snapshot_bytes(const std::string& directory) const = 0;
+  // Everything that a snapshot consists of has the content that its record says: memory, device
+  // state and each disk layer. A file that was not written since the last look is not read again.
+  // Code::corrupt names what differs. Blocking; any thread.
+  virtual Result<> verify_snapshot(const std::string& directory) = 0;
   // Where a snapshot of that name is, or is to be made.
   virtual std::string snapshot_directory(const std::string& name) const = 0;
   // Names of those that are there, whole or not, without those that the engine makes and removes by

@@ -39,6 +39,7 @@ class NamedEngine final : public Engine {
   std::vector<HeldSnapshot> held() const override { return {}; }
   Result<DiskContent> snapshot_disk(const std::string&) const override { return no(); }
   SnapshotBytes snapshot_bytes(const std::string&) const override { return {}; }
+  Result<> verify_snapshot(const std::string&) override { return no(); }
   std::string snapshot_directory(const std::string& name) const override { return name; }
   Result<std::vector<std::string>> snapshots() const override { return no(); }
   net::Task<Result<>> remove_snapshot(const std::string&, Deadline) override { co_return no(); }

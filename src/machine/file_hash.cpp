@@ -2,8 +2,6 @@
 
 #include <sys/stat.h>
 
-#include "machine/hash.h"
-
 namespace firebreak::machine {
 
 Result<FileHash::Stamp> FileHash::stamp() const {
@@ -21,7 +19,7 @@ Result<std::string> FileHash::get() {
   // Before the bytes: what is written meanwhile makes the next look a new one.
   FB_TRY_ASSIGN(const Stamp now, stamp());
   if (known_ == now) return hash_;
-  FB_TRY_ASSIGN(hash_, sha256_file(path_));
+  FB_TRY_ASSIGN(hash_, read_(path_));
   known_ = now;
   return hash_;
 }

@@ -3,18 +3,23 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "base/result.h"
+#include "machine/hash.h"
 
 namespace firebreak::machine {
 
 class FileHash {
  public:
-  explicit FileHash(std::string path) : path_(std::move(path)) {}
+  // How a file's content becomes a hash.
+  using Read = std::function<Result<std::string>(const std::string& path)>;
+  explicit FileHash(std::string path, Read read = sha256_file)
+      : path_(std::move(path)), read_(std::move(read)) {}
 
   // In hexadecimal.
   Result<std::string> get();
@@ -32,6 +37,7 @@ class FileHash {
   Result<Stamp> stamp() const;
 
   const std::string path_;
+  const Read read_;
   std::mutex mutex_;
   std::optional<Stamp> known_;
   std::string hash_;

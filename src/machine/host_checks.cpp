@@ -258,8 +258,8 @@ Check check_cgroups(const CgroupSupport& support, const Result<>& trial) {
     check.text += "; " + one_line(trial.error().text());
     const std::string mount =
         support.version == CgroupVersion::v2 ? support.v2_mount : support.v1_mounts.begin()->second;
-    check.repair = trial.error().text().contains("Read-only") ? "mount -o remount,rw " + mount
-                                                              : kMorePrivileges;
+    check.repair =
+        trial.error().reason == "read_only" ? "mount -o remount,rw " + mount : kMorePrivileges;
   }
   return check;
 }

@@ -127,7 +127,7 @@ TEST(HostChecks, Cgroups) {
   EXPECT_THAT(check_cgroups(support, {}), is_ok());
   EXPECT_THAT(check_cgroups(support, fail(Code::denied, "Permission denied")),
               is_missing("as root"));
-  EXPECT_THAT(check_cgroups(support, fail(Code::denied, "Read-only file system")),
+  EXPECT_THAT(check_cgroups(support, fail_errno("mkdir", EROFS)),
               is_missing("mount -o remount,rw /sys/fs/cgroup"));
   support.controllers = {"cpu", "pids"};
   support.missing = {"memory"};

@@ -48,6 +48,7 @@ struct Plan {
   const char* dev_kvm = nullptr;
   dev_t kvm_device = 0;
   const char* const* argv = nullptr;
+  const char* const* environment = nullptr;
   PassedFd* fds = nullptr;  // sorted by `as`; the child rewrites `fd`
   std::size_t fd_count = 0;
   const int* tasks = nullptr;
@@ -181,8 +182,7 @@ FB_IN_CHILD void child_main(void* argument) {
   check(
       plan, "unblock signals",
       ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &nothing_blocked, nullptr, kKernelSignalSetBytes));
-  const char* const environment[] = {nullptr};
-  check(plan, "execute program", ::syscall(SYS_execve, plan.argv[0], plan.argv, environment));
+  check(plan, "execute program", ::syscall(SYS_execve, plan.argv[0], plan.argv, plan.environment));
 }
 
 // clone3 has no wrapper in libc. The child runs `entry` on its own stack and must not return.
@@ -236,6 +236,14 @@ Result<> validate(const JailSpec& spec) {
       return fail(Code::invalid, "descriptors of a jail need distinct numbers from 3 on");
   }
   return {};
+}
+
+std::vector<const char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<const char*> pointers;
+  pointers.reserve(words.size() + 1);
+  for (const std::string& word : words) pointers.push_back(word.c_str());
+  pointers.push_back(nullptr);
+  return pointers;
 }
 
 // Changing the uid in the child marks our shared memory as not dumpable; this puts it back.
@@ -300,11 +308,10 @@ Result<JailedProcess> spawn_jailed(const JailSpec& spec) {
     plan.kvm_device = st.st_rdev;
   }
 
-  std::vector<const char*> argv;
-  argv.reserve(spec.argv.size() + 1);
-  for (const std::string& argument : spec.argv) argv.push_back(argument.c_str());
-  argv.push_back(nullptr);
+  const std::vector<const char*> argv = pointers_to(spec.argv);
   plan.argv = argv.data();
+  const std::vector<const char*> environment = pointers_to(spec.environment);
+  plan.environment = environment.data();
 
   std::vector<PassedFd> fds = spec.pass_fds;
   fds.insert(fds.end(), {{null.get(), 0}, {spec.stderr_fd, 1}, {spec.stderr_fd, 2}});

@@ -31,8 +31,9 @@ struct JailSpec {
   std::string runtime_root;        // becomes /; must hold the empty directories proc and dev
   std::vector<std::string> argv;   // the program's path as seen inside first
   std::vector<PassedFd> pass_fds;  // everything else is closed
-  uid_t uid = 0;                   // never 0
-  gid_t gid = 0;                   // never 0
+  std::vector<std::string> environment{};  // "NAME=value"; nothing of ours is inherited
+  uid_t uid = 0;                           // never 0
+  gid_t gid = 0;                           // never 0
   const Cgroup& cgroup;
   int stderr_fd = -1;  // receives standard output and standard error
   int netns_fd = -1;   // joined in place of a new, empty network namespace

@@ -51,8 +51,8 @@ Result<> add_libraries(const std::string& program, std::set<std::string>& files)
 
 Result<std::set<std::string>> list_inputs() {
   if (!sys::exists(kQemu))
-    return fail(Code::unavailable,
-                std::string(kQemu) + " is not installed; install the package qemu-system-x86");
+    return fail(Code::unavailable, std::string(kQemu) + " is not installed",
+                Repair{"install the package qemu-system-x86"});
   std::set<std::string> files{kQemu, kInterpreter, kFirmware};
   FB_TRY(add_libraries(kQemu, files));
   if (sys::exists(kTcgModule)) {
@@ -235,7 +235,8 @@ Result<RuntimeRoot> prepare_runtime_root(const std::string& data_dir) {
   auto hash = build(staging, inputs);
   auto after = fingerprint_of(inputs);
   if (hash && after && *after != before)
-    hash = fail(Code::unavailable, "QEMU's files changed while they were copied; try again");
+    hash =
+        fail(Code::unavailable, "QEMU's files changed while they were copied", Repair{"try again"});
   if (!hash) {
     FB_TRY(sys::remove_tree(staging));
     return std::unexpected(std::move(hash).error());

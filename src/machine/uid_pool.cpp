@@ -62,8 +62,9 @@ Result<uid_t> UidPool::lease(const std::string& owner) const {
     }
     return uid;
   }
-  return fail(Code::exhausted, "all " + std::to_string(range_.count) +
-                                   " user ids for machines are leased; widen the uid range");
+  return fail(Code::exhausted,
+              "all " + std::to_string(range_.count) + " user ids for machines are leased",
+              Repair{"widen the uid range"});
 }
 
 Result<> UidPool::release(uid_t uid) const {

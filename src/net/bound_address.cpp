@@ -18,15 +18,15 @@ using boost::system::error_code;
 Result<tcp::endpoint> parse_address(const std::string& address) {
   const auto colon = address.rfind(':');
   if (colon == std::string::npos)
-    return fail(Code::invalid, "no port in address " + address + "; write ADDRESS:PORT");
+    return fail(Code::invalid, "no port in address " + address, Repair{"write ADDRESS:PORT"});
   std::string host = address.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   const auto port = parse_u64(std::string_view(address).substr(colon + 1));
   error_code ec;
   const auto ip = asio::ip::make_address(host, ec);
   if (ec || !port || *port > 65535)
-    return fail(Code::invalid, "not an address and port: " + address +
-                                   "; write it as 127.0.0.1:7070 or [::1]:7070");
+    return fail(Code::invalid, "not an address and port: " + address,
+                Repair{"write it as 127.0.0.1:7070 or [::1]:7070"});
   return tcp::endpoint(ip, static_cast<std::uint16_t>(*port));
 }
 

@@ -19,13 +19,7 @@ class Broadcast {
   // false: the deadline passed first.
   Task<bool> wait(Deadline deadline) { return wait(deadline, count_); }
   // As above; returns at once if it was notified since `seen` was taken.
-  Task<bool> wait(Deadline deadline, std::uint64_t seen) {
-    if (seen != count_) co_return true;
-    auto at = waiters_.emplace(waiters_.end(), executor_);
-    const bool woken = co_await at->wait(deadline);
-    waiters_.erase(at);
-    co_return woken;
-  }
+  Task<bool> wait(Deadline deadline, std::uint64_t seen);
   void notify() {
     ++count_;
     for (Event& waiter : waiters_) waiter.notify();

@@ -3,16 +3,10 @@
 // perhaps for ever, and what was thrown would be lost. One executor.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <exception>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
-
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/experimental/parallel_group.hpp>
 
 #include "net/task.h"
 
@@ -29,8 +23,7 @@ struct Outcome {
 };
 
 template <class T>
-Task<Outcome<T>> outcome_of(Task<T> task) {
-  Outcome<T> outcome;
+Task<void> run_into(Outcome<T>& outcome, Task<T> task) {
   try {
     if constexpr (std::is_void_v<T>) {
       co_await std::move(task);
@@ -40,8 +33,15 @@ Task<Outcome<T>> outcome_of(Task<T> task) {
   } catch (...) {
     outcome.thrown = std::current_exception();
   }
-  co_return outcome;
 }
+
+struct Finish {
+  bool first_won = false;
+  // Of tasks that never began: those that ran keep their own.
+  std::exception_ptr first_lost;
+  std::exception_ptr second_lost;
+};
+Task<Finish> run_both(Task<void> first, Task<void> second);
 
 }  // namespace detail
 
@@ -51,21 +51,17 @@ template <class A, class B>
 Task<std::variant<typename detail::Outcome<A>::Value, typename detail::Outcome<B>::Value>> race(
     Task<A> first, Task<B> second) {
   using Won = std::variant<typename detail::Outcome<A>::Value, typename detail::Outcome<B>::Value>;
-  const auto executor = co_await asio::this_coro::executor;
-  auto group = asio::experimental::make_parallel_group(
-      asio::co_spawn(executor, detail::outcome_of(std::move(first)), asio::deferred),
-      asio::co_spawn(executor, detail::outcome_of(std::move(second)), asio::deferred));
-  // Outcomes hold what tasks throw; the exceptions beside them are of tasks that never began.
-  auto [order, lost_a, a, lost_b, b] =
-      co_await group.async_wait(asio::experimental::wait_for_one(), asio::deferred);
-  if (lost_a && !a.thrown) a.thrown = lost_a;
-  if (lost_b && !b.thrown) b.thrown = lost_b;
-  const bool first_won = order[0] == 0;
-  const std::exception_ptr& winner = first_won ? a.thrown : b.thrown;
-  const std::exception_ptr& loser = first_won ? b.thrown : a.thrown;
+  detail::Outcome<A> a;
+  detail::Outcome<B> b;
+  const detail::Finish finish = co_await detail::run_both(detail::run_into(a, std::move(first)),
+                                                          detail::run_into(b, std::move(second)));
+  if (finish.first_lost && !a.thrown) a.thrown = finish.first_lost;
+  if (finish.second_lost && !b.thrown) b.thrown = finish.second_lost;
+  const std::exception_ptr& winner = finish.first_won ? a.thrown : b.thrown;
+  const std::exception_ptr& loser = finish.first_won ? b.thrown : a.thrown;
   if (winner) std::rethrow_exception(winner);
   if (loser && !was_cancelled(loser)) std::rethrow_exception(loser);
-  if (first_won) co_return Won(std::in_place_index<0>, std::move(a.value));
+  if (finish.first_won) co_return Won(std::in_place_index<0>, std::move(a.value));
   co_return Won(std::in_place_index<1>, std::move(b.value));
 }
 

@@ -6,8 +6,6 @@
 #include <list>
 #include <utility>
 
-#include <boost/asio/cancellation_state.hpp>
-
 #include "net/task.h"
 
 namespace firebreak::net {
@@ -43,23 +41,7 @@ class Semaphore {
   // Nobody would have to wait.
   bool idle() const { return free_ > 0; }
   // Code::timeout when the deadline passes first.
-  Task<Result<Guard>> lock(Deadline deadline) {
-    if (free_ > 0) {
-      --free_;
-      co_return Guard(this);
-    }
-    auto at = waiters_.emplace(waiters_.end(), executor_);
-    // A cancelled task would leave the loop by an exception, and its place in the queue would be
-    // served in its stead.
-    const asio::cancellation_state cancel = co_await asio::this_coro::cancellation_state;
-    while (!at->granted && !deadline.passed() &&
-           cancel.cancelled() == asio::cancellation_type::none)
-      (void)co_await at->event.wait(deadline);
-    const bool granted = at->granted;
-    waiters_.erase(at);
-    if (!granted) co_return fail(Code::timeout, "waiting for another operation took too long");
-    co_return Guard(this);
-  }
+  Task<Result<Guard>> lock(Deadline deadline);
 
  private:
   struct Waiter {

@@ -15,7 +15,7 @@ namespace {
 constexpr core::Seconds kUploadLife{7L * 24 * 3600};
 
 std::unexpected<Error> no_bucket() {
-  return fail(Code::not_found, "The specified bucket does not exist");
+  return fail(Code::not_found, Reason{"bucket_not_found"}, "The specified bucket does not exist");
 }
 
 bool is_lower_or_digit(char c) {
@@ -206,9 +206,9 @@ Result<std::unique_ptr<Draft>> ObjectStore::begin(const core::TenantId& tenant,
     Tenant& owner = tenants_[tenant];
     if (size > limits_.tenant_bytes - std::min(owner.bytes, limits_.tenant_bytes) ||
         owner.count >= limits_.tenant_objects)
-      return fail(
-          Code::exhausted,
-          "Your objects would be more than you may keep; delete some, or ask for more room");
+      return fail(Code::exhausted, Reason{"storage_full"},
+                  "Your objects would be more than you may keep",
+                  Repair{"delete some, or ask for more room"});
     owner.bytes += size;
     ++owner.count;
   }
@@ -267,7 +267,7 @@ Result<ObjectInfo> ObjectStore::find(const core::TenantId& tenant, const std::st
   FB_TRY_ASSIGN(const Bucket* home, find_bucket(tenant, bucket));
   auto found = home->objects.find(key);
   if (found == home->objects.end())
-    return fail(Code::not_found, "The specified key does not exist.");
+    return fail(Code::not_found, Reason{"object_not_found"}, "The specified key does not exist.");
   return found->second;
 }
 

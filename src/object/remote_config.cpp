@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "base/words.h"
 #include "object/object_store.h"
 
 namespace firebreak::object {
@@ -31,15 +32,14 @@ std::string_view trim(std::string_view text) {
 }
 
 Result<RemoteGrant> parse_grant(std::string_view text) {
-  const auto bad = [text](const std::string& why) {
-    return fail(Code::invalid, "'" + std::string(text) + "' " + why);
+  const auto bad = [text](const std::string& why, Repair repair = {}) {
+    return fail(Code::invalid, "'" + std::string(text) + "' " + why, std::move(repair));
   };
-  const auto equals = text.find('=');
-  if (equals == std::string_view::npos)
-    return bad("must be ACCOUNT=BUCKET or ACCOUNT=BUCKET/FOLDER");
+  const auto pair = split_pair(text);
+  if (!pair) return bad("must be ACCOUNT=BUCKET or ACCOUNT=BUCKET/FOLDER");
   RemoteGrant grant;
-  grant.account = text.substr(0, equals);
-  const std::string_view place = text.substr(equals + 1);
+  grant.account = pair->name;
+  const std::string_view place = pair->value;
   const auto slash = place.find('/');
   grant.bucket = place.substr(0, slash);
   if (slash != std::string_view::npos) grant.folder = place.substr(slash + 1);
@@ -49,7 +49,8 @@ Result<RemoteGrant> parse_grant(std::string_view text) {
   if (!all && (grant.account.size() != 12 || !parse_u64(grant.account)))
     return bad("must begin with an account id of 12 digits, or with '*'");
   if (all && !place.contains(kAccount))
-    return bad("would give one folder to all tenants; put {account} into it, or name an account");
+    return bad("would give one folder to all tenants",
+               Repair{"put {account} into it, or name an account"});
   if (auto named = check_bucket_name(filled(grant.bucket, core::TenantId("000000000000"))); !named)
     return bad("names no bucket: " + named.error().message);
   if (grant.folder.size() > kMaxFolder || (!grant.folder.empty() && !is_plain(grant.folder)))
@@ -98,9 +99,9 @@ Result<wire::SigV4Key> parse_credentials(std::string_view text) {
     if (name == "aws_session_token") key.session_token = value;
   }
   if (key.access_key_id.empty() || key.secret.empty())
-    return fail(Code::invalid,
-                "no aws_access_key_id and aws_secret_access_key below [default]; write them as in "
-                "~/.aws/credentials");
+    return fail(Code::invalid, "no aws_access_key_id and aws_secret_access_key below [default]",
+                Repair{"write them as in "
+                       "~/.aws/credentials"});
   return key;
 }
 

@@ -38,20 +38,23 @@ std::unexpected<Error> refusal(int status, const std::string& code, const std::s
                                const std::string& key) {
   const std::string named = code.empty() ? "status " + std::to_string(status) : code;
   if (code == "NoSuchBucket")
-    return fail(Code::not_found, "S3_NO_SUCH_BUCKET: the bucket " + bucket + " does not exist");
+    return fail(Code::not_found, Reason{"bucket_not_found"},
+                "the bucket " + bucket + " does not exist");
   if (status == 404)
-    return fail(Code::not_found, "S3_NO_SUCH_KEY: the bucket " + bucket + " has no object " + key);
+    return fail(Code::not_found, Reason{"object_not_found"},
+                "the bucket " + bucket + " has no object " + key);
   if (code == "InvalidObjectState")
-    return fail(Code::invalid, "S3_INVALID_OBJECT: the object " + key + " is archived");
+    return fail(Code::invalid, Reason{"object_archived"}, "the object " + key + " is archived");
   // A redirect leads to another region, or to somebody else: it is not followed.
   if (status / 100 == 3 || code == "AuthorizationHeaderMalformed")
-    return fail(Code::denied, "S3_CROSS_REGION_ACCESS_DENIED: the bucket " + bucket +
-                                  " is not in the region of this server's S3 endpoint (" + named +
-                                  ")");
+    return fail(Code::denied, Reason{"bucket_elsewhere"},
+                "the bucket " + bucket + " is not in the region of this server's S3 endpoint (" +
+                    named + ")");
   if (status / 100 == 4)
-    return fail(Code::denied, "S3_ACCESS_DENIED: the S3 endpoint refuses to give the object " +
-                                  key + " of the bucket " + bucket + " (" + named + ")");
-  return fail(Code::unavailable, "the S3 endpoint fails (" + named + "); try again");
+    return fail(Code::denied, Reason{"object_denied"},
+                "the S3 endpoint refuses to give the object " + key + " of the bucket " + bucket +
+                    " (" + named + ")");
+  return fail(Code::unavailable, "the S3 endpoint fails (" + named + ")", Repair{"try again"});
 }
 
 }  // namespace
@@ -101,8 +104,9 @@ net::Task<Result<std::unique_ptr<RemoteObject>>> RemoteObjects::get(core::Tenant
     return grant.covers(tenant, bucket, key);
   });
   if (!granted)
-    co_return fail(Code::denied, "S3_ACCESS_DENIED: the object " + key + " of the bucket " +
-                                     bucket + " is outside what this account may read");
+    co_return fail(Code::denied, Reason{"object_denied"},
+                   "the object " + key + " of the bucket " + bucket +
+                       " is outside what this account may read");
   // What is wrong with the operator's file is for the operator.
   auto call = request(bucket, key);
   if (!call)
@@ -111,8 +115,11 @@ net::Task<Result<std::unique_ptr<RemoteObject>>> RemoteObjects::get(core::Tenant
   const Deadline connecting = deadline.earlier(Deadline::in(kConnectTime));
   // Whatever keeps it from answering, a deadline too, is not the artifact's fault.
   const auto silent = [](const Error& error) {
-    return fail(Code::unavailable, "the S3 endpoint does not answer; try again later",
-                error.text());
+    Error told =
+        fail(Code::unavailable, "the S3 endpoint does not answer", Repair{"try again later"})
+            .error();
+    told.detail = error.text();
+    return std::unexpected(std::move(told));
   };
   auto connected = co_await net::connect_url(settings_.endpoint, "", connecting);
   if (!connected) co_return silent(connected.error());

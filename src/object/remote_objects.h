@@ -41,7 +41,7 @@ class RemoteObjects {
 
   // The tenant's own or a folder of it; other buckets are not looked for there.
   bool has(const core::TenantId& tenant, const std::string& bucket) const;
-  // Messages begin with the codes that AWS has for failed builds ("S3_NO_SUCH_KEY: ...").
+  // Reasons: bucket_not_found, object_not_found, object_archived, object_denied, bucket_elsewhere.
   net::Task<Result<std::unique_ptr<RemoteObject>>> get(core::TenantId tenant, std::string bucket,
                                                        std::string key, std::uint64_t limit,
                                                        Deadline deadline) const;

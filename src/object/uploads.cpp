@@ -9,7 +9,7 @@ namespace firebreak::object {
 namespace {
 
 std::unexpected<Error> no_upload() {
-  return fail(Code::not_found,
+  return fail(Code::not_found, Reason{"upload_not_found"},
               "The specified upload does not exist. The upload ID may be invalid, or the upload "
               "may have been aborted or completed.");
 }
@@ -40,7 +40,8 @@ Result<Upload> ObjectStore::create_upload(const core::TenantId& tenant, const st
   const std::lock_guard lock(mutex_);
   FB_TRY_ASSIGN(Bucket * home, find_bucket(tenant, bucket));
   if (home->uploads.size() >= 1000)
-    return fail(Code::exhausted, "This bucket has too many uploads under way; abort some");
+    return fail(Code::exhausted, "This bucket has too many uploads under way",
+                Repair{"abort some"});
   FB_TRY(write_upload(bucket_dir(tenant, bucket), upload));
   home->uploads[upload.id] = upload;
   return upload;

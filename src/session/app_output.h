@@ -13,7 +13,8 @@ namespace firebreak::session {
 using AppEvent = std::variant<Chunk, Gap>;
 using AppSink = std::function<net::Task<Result<>>(AppEvent)>;
 
-// Everything from the beginning; with `follow` until the microVM has ended.
+// Everything from the beginning; with `follow` until the microVM has ended. Of one that has just
+// started it waits a second for the first line.
 net::Task<Result<>> read_app_output(control::Supervisor& supervisor, core::TenantId tenant,
                                     core::MicrovmId id, bool follow, AppSink sink);
 

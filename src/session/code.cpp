@@ -1,7 +1,5 @@
 #include "session/code.h"
 
-#include <deque>
-
 #include "base/text.h"
 #include "machine/agent_client.h"
 
@@ -12,20 +10,44 @@ constexpr auto kLongest = std::chrono::hours(24);
 constexpr auto kEnding = std::chrono::seconds(10);
 constexpr std::size_t kMostLines = 10'000;
 
-Context context_of(machine::ContextStatus status) {
-  return {.id = std::move(status.id),
-          .language = std::move(status.language),
-          .state = std::move(status.state),
+// A language that the host knows is the host's own word, which callers compare. Any other text is
+// the guest's.
+bool is_known_language(std::string_view language) {
+  return language == "python" || language == "bash" || language == "node";
+}
+
+Context context_of(const Guest& guest, machine::ContextStatus status) {
+  const auto text = [&guest](std::string value) {
+    return guest.out_whole(Origin::code, std::move(value));
+  };
+  const bool known = is_known_language(status.language);
+  return {.id = text(std::move(status.id)),
+          .language = known ? std::move(status.language) : text(std::move(status.language)),
+          .state = text(std::move(status.state)),
           .execution_count = status.execution_count,
           .restarts = status.restarts,
-          .last_run = std::move(status.run)};
+          .last_run = text(std::move(status.run))};
 }
+
+// By the name that the caller knows it by.
+Context named(Context context, std::string id) {
+  context.id = std::move(id);
+  return context;
+}
+
+std::size_t size_of(const CodeEvent& event) {
+  if (const auto* chunk = std::get_if<Chunk>(&event)) return chunk->bytes.size();
+  if (const auto* artifact = std::get_if<Artifact>(&event)) return artifact->data.size();
+  return 0;
+}
+
+}  // namespace
 
 // The values of a run come from a hostile guest: read member by member, and each text through the
 // outlet.
-class Values {
+class CodeValues {
  public:
-  explicit Values(const Guest& guest) : guest_(guest) {}
+  explicit CodeValues(const Guest& guest) : guest_(guest) {}
 
   Result<CodeEvent> artifact(std::string_view payload) {
     FB_TRY_ASSIGN(const json::object object, parse_json_object(payload));
@@ -83,80 +105,84 @@ class Values {
   const Guest& guest_;
 };
 
-class CodeEvents {
- public:
-  CodeEvents(const Guest& guest, machine::RunStream& stream)
-      : guest_(guest),
-        stream_(stream),
-        values_(guest),
-        out_(guest.open(Origin::code)),
-        err_(guest.open(Origin::code)) {}
+CodeEvents::CodeEvents(const Guest& guest, std::unique_ptr<machine::RunStream> stream)
+    : guest_(guest),
+      stream_(std::move(stream)),
+      values_(std::make_unique<CodeValues>(guest)),
+      out_(guest.open(Origin::code)),
+      err_(guest.open(Origin::code)),
+      offset_(stream_->position().offset) {}
+CodeEvents::CodeEvents(CodeEvents&&) noexcept = default;
+CodeEvents::~CodeEvents() = default;
 
-  net::Task<Result<CodeEvent>> next(Deadline deadline) {
-    for (;;) {
-      if (!waiting_.empty()) {
-        CodeEvent event = std::move(waiting_.front());
-        waiting_.pop_front();
-        co_return event;
-      }
-      FB_CO_TRY_ASSIGN(auto frame, co_await stream_.next(deadline));
-      if (!frame) co_return fail(Code::guest, "the context's output ended too early");
-      switch (frame->type) {
-        case wire::FrameType::out:
-          co_return CodeEvent(Chunk{Stream::out, guest_.out(*out_, std::move(frame->payload))});
-        case wire::FrameType::err:
-          co_return CodeEvent(Chunk{Stream::err, guest_.out(*err_, std::move(frame->payload))});
-        case wire::FrameType::gap:
-          if (frame->payload.size() == 8) co_return CodeEvent(Gap{get_u64(frame->payload.data())});
-          break;
-        case wire::FrameType::item:
-          co_return values_.artifact(frame->payload);
-        case wire::FrameType::error:
-          co_return values_.error(frame->payload);
-        case wire::FrameType::done: {
-          FB_CO_TRY_ASSIGN(CodeEvent done, Values::done(frame->payload));
-          if (std::string rest = out_->end(); !rest.empty())
-            waiting_.emplace_back(Chunk{Stream::out, std::move(rest)});
-          if (std::string rest = err_->end(); !rest.empty())
-            waiting_.emplace_back(Chunk{Stream::err, std::move(rest)});
-          waiting_.push_back(std::move(done));
-          break;
-        }
-        default:
-          break;
-      }
-    }
-  }
-
- private:
-  const Guest& guest_;
-  machine::RunStream& stream_;
-  Values values_;
-  std::unique_ptr<Flow> out_;
-  std::unique_ptr<Flow> err_;
-  std::deque<CodeEvent> waiting_;  // behind what the flows had kept until the end
-};
-
-std::size_t size_of(const CodeEvent& event) {
-  if (const auto* chunk = std::get_if<Chunk>(&event)) return chunk->bytes.size();
-  if (const auto* artifact = std::get_if<Artifact>(&event)) return artifact->data.size();
-  return 0;
+CodeStarted CodeEvents::started() const {
+  return {stream_->position().run, stream_->state()};
 }
 
-}  // namespace
+net::Task<Result<CodeEvent>> CodeEvents::next(Deadline deadline) {
+  auto event = co_await read(deadline);
+  if (event) offset_ = stream_->position().offset;
+  co_return event;
+}
 
-net::Task<Result<>> stream_code(const Guest& guest, Snippet code, Presence& caller, CodeSink sink,
-                                Deadline start) {
+net::Task<Result<CodeEvent>> CodeEvents::read(Deadline deadline) {
+  for (;;) {
+    if (!waiting_.empty()) {
+      CodeEvent event = std::move(waiting_.front());
+      waiting_.pop_front();
+      co_return event;
+    }
+    FB_CO_TRY_ASSIGN(auto frame, co_await stream_->next(deadline));
+    if (!frame) co_return fail(Code::guest, "the context's output ended too early");
+    switch (frame->type) {
+      case wire::FrameType::out:
+        co_return CodeEvent(Chunk{Stream::out, guest_.out(*out_, std::move(frame->payload))});
+      case wire::FrameType::err:
+        co_return CodeEvent(Chunk{Stream::err, guest_.out(*err_, std::move(frame->payload))});
+      case wire::FrameType::gap:
+        if (frame->payload.size() == 8) co_return CodeEvent(Gap{get_u64(frame->payload.data())});
+        break;
+      case wire::FrameType::item:
+        co_return values_->artifact(frame->payload);
+      case wire::FrameType::error:
+        co_return values_->error(frame->payload);
+      case wire::FrameType::done: {
+        FB_CO_TRY_ASSIGN(CodeEvent done, CodeValues::done(frame->payload));
+        for (Chunk& chunk : cut()) waiting_.emplace_back(std::move(chunk));
+        waiting_.push_back(std::move(done));
+        break;
+      }
+      default:
+        break;
+    }
+  }
+}
+
+net::Task<Result<CodeEvents>> begin_code(const Guest& guest, Snippet code, Deadline start) {
   FB_CO_TRY(co_await guest.ask(control::Act::code));
   guest.took(code.text.size());
   const auto timeout = static_cast<std::uint64_t>(code.timeout.count());
   // Not given up half-way, and no error of it interrupts: what runs may be somebody else's.
-  FB_CO_TRY_ASSIGN(const auto stream,
-                   co_await guest.agent().run_context(code.context, code.text, timeout, start));
+  FB_CO_TRY_ASSIGN(auto stream, guest.told(co_await guest.agent().run_context(
+                                    code.context, code.text, timeout, start)));
   // The first frame comes with the answer and names the run.
   FB_CO_TRY(co_await stream->next(start));
-  const std::string run = stream->position().run;
-  CodeEvents events(guest, *stream);
+  co_return CodeEvents(guest, std::move(stream));
+}
+
+net::Task<Result<CodeEvents>> follow_code(const Guest& guest, std::string context, std::string run,
+                                          std::uint64_t offset, Deadline deadline) {
+  machine::RunPosition position{
+      .context = std::move(context), .run = std::move(run), .offset = offset, .parts = {}};
+  FB_CO_TRY_ASSIGN(auto stream, co_await guest.agent().attach_run(std::move(position), deadline));
+  co_return CodeEvents(guest, std::move(stream));
+}
+
+net::Task<Result<>> stream_code(const Guest& guest, Snippet code, Presence& caller, CodeSink sink,
+                                Deadline start) {
+  const std::string context = code.context;
+  FB_CO_TRY_ASSIGN(CodeEvents events, co_await begin_code(guest, std::move(code), start));
+  const CodeStarted started = events.started();
   bool done = false;
   auto reading = [&]() -> net::Task<Result<>> {
     const Deadline deadline = Deadline::in(kLongest);
@@ -167,11 +193,11 @@ net::Task<Result<>> stream_code(const Guest& guest, Snippet code, Presence& call
     }
     co_return Result<>();
   };
-  auto result = co_await sink(CodeStarted{run, stream->state()});
+  auto result = co_await sink(started);
   if (result) result = co_await while_present(caller, reading());
   // Nothing runs on for nobody.
   if (!result && !done)
-    (void)co_await guest.agent().interrupt_run(code.context, run, Deadline::in(kEnding));
+    (void)co_await guest.agent().interrupt_run(context, started.run, Deadline::in(kEnding));
   co_return result;
 }
 
@@ -183,8 +209,9 @@ net::Task<Result<CodeResult>> run_code(const Guest& guest, Snippet code, Presenc
   auto collect = [&](CodeEvent event) -> net::Task<Result<>> {
     total += size_of(event);
     if (total > limit)
-      co_return fail(Code::exhausted, "the output is larger than " + std::to_string(limit >> 20) +
-                                          " MiB; use \"stream\": true");
+      co_return fail(Code::exhausted,
+                     "the output is larger than " + std::to_string(limit >> 20) + " MiB",
+                     Repair{"use \"stream\": true"});
     if (auto* started = std::get_if<CodeStarted>(&event)) result.started = std::move(*started);
     if (auto* chunk = std::get_if<Chunk>(&event)) result.output.add(std::move(*chunk), limit);
     if (auto* artifact = std::get_if<Artifact>(&event))
@@ -201,41 +228,43 @@ net::Task<Result<CodeResult>> run_code(const Guest& guest, Snippet code, Presenc
 
 net::Task<Result<Context>> create_context(const Guest& guest, NewContext context,
                                           Deadline deadline) {
+  // Named by us: what the guest would call it could be anything.
+  if (context.id.empty()) context.id = "context-" + core::new_uuid();
   const machine::ContextSpec spec{.language = std::move(context.language),
                                   .env = std::move(context.env),
                                   .cwd = std::move(context.cwd),
                                   .user = std::move(context.user),
-                                  .id = std::move(context.id)};
-  FB_CO_TRY_ASSIGN(auto made, co_await guest.agent().create_context(spec, deadline));
-  co_return context_of(std::move(made));
+                                  .id = context.id};
+  FB_CO_TRY_ASSIGN(auto made, guest.told(co_await guest.agent().create_context(spec, deadline)));
+  co_return named(context_of(guest, std::move(made)), std::move(context.id));
 }
 
 net::Task<Result<std::vector<Context>>> list_contexts(const Guest& guest, Deadline deadline) {
-  FB_CO_TRY_ASSIGN(auto found, co_await guest.agent().contexts(deadline));
+  FB_CO_TRY_ASSIGN(auto found, guest.told(co_await guest.agent().contexts(deadline)));
   std::vector<Context> all;
   all.reserve(found.size());
-  for (machine::ContextStatus& status : found) all.push_back(context_of(std::move(status)));
+  for (machine::ContextStatus& status : found) all.push_back(context_of(guest, std::move(status)));
   co_return all;
 }
 
 net::Task<Result<Context>> find_context(const Guest& guest, std::string id, Deadline deadline) {
-  FB_CO_TRY_ASSIGN(auto found, co_await guest.agent().context(id, deadline));
-  co_return context_of(std::move(found));
+  FB_CO_TRY_ASSIGN(auto found, guest.told(co_await guest.agent().context(id, deadline)));
+  co_return named(context_of(guest, std::move(found)), std::move(id));
 }
 
 net::Task<Result<bool>> interrupt(const Guest& guest, std::string context,
                                   std::optional<std::string> run, Deadline deadline) {
-  if (run) co_return co_await guest.agent().interrupt_run(context, *run, deadline);
-  co_return co_await guest.agent().interrupt_context(context, deadline);
+  if (run) co_return guest.told(co_await guest.agent().interrupt_run(context, *run, deadline));
+  co_return guest.told(co_await guest.agent().interrupt_context(context, deadline));
 }
 
 net::Task<Result<Context>> restart_context(const Guest& guest, std::string id, Deadline deadline) {
-  FB_CO_TRY_ASSIGN(auto status, co_await guest.agent().restart_context(id, deadline));
-  co_return context_of(std::move(status));
+  FB_CO_TRY_ASSIGN(auto status, guest.told(co_await guest.agent().restart_context(id, deadline)));
+  co_return named(context_of(guest, std::move(status)), std::move(id));
 }
 
 net::Task<Result<>> remove_context(const Guest& guest, std::string id, Deadline deadline) {
-  co_return co_await guest.agent().delete_context(id, deadline);
+  co_return guest.told(co_await guest.agent().delete_context(id, deadline));
 }
 
 }  // namespace firebreak::session

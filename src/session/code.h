@@ -3,8 +3,10 @@
 // executor.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -66,6 +68,41 @@ struct Snippet {
   std::string text;
   std::chrono::milliseconds timeout{0};  // 0: none
 };
+
+class CodeValues;
+
+// What a run gives from an offset on, without its CodeStarted. Destroying it leaves the run going
+// on.
+class CodeEvents {
+ public:
+  CodeEvents(const Guest& guest, std::unique_ptr<machine::RunStream> stream);
+  CodeEvents(CodeEvents&&) noexcept;
+  ~CodeEvents();
+  // CodeDone is the last.
+  net::Task<Result<CodeEvent>> next(Deadline deadline);
+  CodeStarted started() const;
+  // Behind the last event that next() gave: where follow_code goes on.
+  std::uint64_t offset() const { return offset_; }
+  // What the outlet has kept back, for who follows no further.
+  std::vector<Chunk> cut() { return last_chunks(*out_, *err_); }
+
+ private:
+  net::Task<Result<CodeEvent>> read(Deadline deadline);
+
+  const Guest& guest_;
+  std::unique_ptr<machine::RunStream> stream_;
+  std::unique_ptr<CodeValues> values_;
+  std::unique_ptr<Flow> out_;
+  std::unique_ptr<Flow> err_;
+  std::deque<CodeEvent> waiting_;  // behind what the flows had kept until the end
+  std::uint64_t offset_ = 0;
+};
+
+// Begins a run that goes on when nobody follows it. One run at a time: Code::conflict.
+net::Task<Result<CodeEvents>> begin_code(const Guest& guest, Snippet code, Deadline start);
+// The last run of a context; Code::not_found for an older one, or for output no longer held.
+net::Task<Result<CodeEvents>> follow_code(const Guest& guest, std::string context, std::string run,
+                                          std::uint64_t offset, Deadline deadline);
 
 // To its end, event by event; CodeStarted comes first. One run at a time: Code::conflict.
 net::Task<Result<>> stream_code(const Guest& guest, Snippet code, Presence& caller, CodeSink sink,

@@ -1,5 +1,7 @@
 #include "session/exec.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "machine/agent_client.h"
 #include "net/race.h"
@@ -41,10 +43,10 @@ Ending ending_of(const machine::ExecExit& exit) {
           .out_of_memory = exit.oom};
 }
 
-Result<CommandStatus> parse_status(const json::object& object) {
+Result<CommandStatus> parse_status(const Guest& guest, const json::object& object) {
   JsonReader reader(object);
   CommandStatus status;
-  status.id = reader.string("id");
+  status.id = guest.out_whole(Origin::exec, reader.string("id"));
   status.pid = reader.u64_or("pid", 0);
   status.running = reader.boolean_or("running", false);
   status.started_ms = reader.u64_or("started_ms", 0);
@@ -62,7 +64,7 @@ Result<CommandStatus> parse_status(const json::object& object) {
 net::Task<Result<>> feed(const Guest& guest, const std::string& id, std::string input,
                          Deadline deadline) {
   guest.took(input.size());
-  auto fed = co_await guest.agent().exec_stdin(id, 0, input, true, deadline);
+  auto fed = guest.told(co_await guest.agent().exec_stdin(id, 0, input, true, deadline));
   // A command may end, or close its input, before it has read everything.
   if (!fed && fed.error().code != Code::conflict && fed.error().code != Code::not_found)
     co_return fed;
@@ -100,9 +102,9 @@ net::Task<Result<>> give_events(ExecEvents& events, const ExecSink& sink) {
 net::Task<Result<std::unique_ptr<machine::ExecStream>>> begin(const Guest& guest,
                                                               const machine::ExecSpec& spec) {
   const Deadline deadline = Deadline::in(kSoon);
-  if (!spec.with_stdin) co_return co_await guest.agent().start_attached(spec, deadline);
-  FB_CO_TRY(co_await guest.agent().start_exec(spec, deadline));
-  co_return co_await guest.agent().exec_output(spec.id, 0, deadline);
+  if (!spec.with_stdin) co_return guest.told(co_await guest.agent().start_attached(spec, deadline));
+  FB_CO_TRY(guest.told(co_await guest.agent().start_exec(spec, deadline)));
+  co_return guest.told(co_await guest.agent().exec_output(spec.id, 0, deadline));
 }
 
 }  // namespace
@@ -110,11 +112,28 @@ net::Task<Result<std::unique_ptr<machine::ExecStream>>> begin(const Guest& guest
 // ---------------------------------------------------------------------------------------- events
 
 ExecEvents::ExecEvents(const Guest& guest, std::unique_ptr<machine::ExecStream> stream,
-                       Origin origin)
+                       Origin origin, std::uint64_t begin)
     : guest_(guest),
       stream_(std::move(stream)),
       out_(guest.open(origin)),
-      err_(guest.open(origin)) {}
+      err_(guest.open(origin)),
+      begin_(begin) {}
+
+std::optional<ExecEvent> ExecEvents::output(wire::Frame frame, Flow& flow, Stream stream) {
+  const std::uint64_t from = stream_->offset() - frame.payload.size();
+  if (from < begin_) {
+    const std::size_t before = std::min<std::uint64_t>(begin_ - from, frame.payload.size());
+    flow.context(frame.payload.substr(0, before));
+    frame.payload.erase(0, before);
+    if (frame.payload.empty()) return std::nullopt;
+  }
+  return Chunk{stream, guest_.out(flow, std::move(frame.payload))};
+}
+
+std::optional<ExecEvent> ExecEvents::gap(const wire::Frame& frame) {
+  if (frame.payload.size() != 8 || stream_->offset() <= begin_) return std::nullopt;
+  return Gap{std::min(get_u64(frame.payload.data()), stream_->offset() - begin_)};
+}
 
 net::Task<Result<std::optional<ExecEvent>>> ExecEvents::next(Deadline deadline) {
   for (;;) {
@@ -127,18 +146,17 @@ net::Task<Result<std::optional<ExecEvent>>> ExecEvents::next(Deadline deadline) 
     if (!frame) co_return std::optional<ExecEvent>();
     switch (frame->type) {
       case wire::FrameType::out:
-        co_return ExecEvent(Chunk{Stream::out, guest_.out(*out_, std::move(frame->payload))});
+        if (auto event = output(*std::move(frame), *out_, Stream::out)) co_return event;
+        break;
       case wire::FrameType::err:
-        co_return ExecEvent(Chunk{Stream::err, guest_.out(*err_, std::move(frame->payload))});
+        if (auto event = output(*std::move(frame), *err_, Stream::err)) co_return event;
+        break;
       case wire::FrameType::gap:
-        if (frame->payload.size() == 8) co_return ExecEvent(Gap{get_u64(frame->payload.data())});
+        if (auto event = gap(*frame)) co_return event;
         break;
       case wire::FrameType::exit: {
         FB_CO_TRY_ASSIGN(const machine::ExecExit exit, machine::parse_exit(frame->payload));
-        if (std::string rest = out_->end(); !rest.empty())
-          waiting_.emplace_back(Chunk{Stream::out, std::move(rest)});
-        if (std::string rest = err_->end(); !rest.empty())
-          waiting_.emplace_back(Chunk{Stream::err, std::move(rest)});
+        for (Chunk& chunk : cut()) waiting_.emplace_back(std::move(chunk));
         waiting_.emplace_back(ending_of(exit));
         break;
       }
@@ -178,8 +196,9 @@ net::Task<Result<RunResult>> run(const Guest& guest, Command command, std::strin
     if (auto* ending = std::get_if<Ending>(&event)) result.ending = *ending;
     if (auto* chunk = std::get_if<Chunk>(&event)) result.add(std::move(*chunk), limit);
     if (result.out.truncated() || result.err.truncated())
-      co_return fail(Code::exhausted, "the output is larger than " + std::to_string(limit >> 20) +
-                                          " MiB; use \"stream\": true");
+      co_return fail(Code::exhausted,
+                     "the output is larger than " + std::to_string(limit >> 20) + " MiB",
+                     Repair{"use \"stream\": true"});
     co_return Result<>();
   };
   FB_CO_TRY(co_await stream(guest, std::move(command), std::move(input), caller, collect));
@@ -194,8 +213,10 @@ net::Task<Result<std::string>> start(const Guest& guest, Command command, std::s
                                      Deadline deadline, std::string name) {
   if (!input.empty()) command.open_stdin = true;
   FB_CO_TRY(co_await guest.ask(control::Act::exec));
-  const machine::ExecSpec spec = spec_of(guest, std::move(command), std::move(name));
-  FB_CO_TRY_ASSIGN(std::string id, co_await guest.agent().start_exec(spec, deadline));
+  // Named by us: what the guest would call it could be anything.
+  const std::string id = name.empty() ? "exec-" + core::new_uuid() : std::move(name);
+  const machine::ExecSpec spec = spec_of(guest, std::move(command), id);
+  FB_CO_TRY(guest.told(co_await guest.agent().start_exec(spec, deadline)));
   if (!input.empty()) {
     auto fed = co_await feed(guest, id, std::move(input), deadline);
     if (!fed) {
@@ -208,13 +229,15 @@ net::Task<Result<std::string>> start(const Guest& guest, Command command, std::s
 
 net::Task<Result<ExecEvents>> follow(const Guest& guest, std::string id, std::uint64_t offset,
                                      Deadline deadline, Origin origin) {
-  FB_CO_TRY_ASSIGN(auto output, co_await guest.agent().exec_output(id, offset, deadline));
-  co_return ExecEvents(guest, std::move(output), origin);
+  const std::uint64_t context = std::min<std::uint64_t>(offset, guest.reach());
+  FB_CO_TRY_ASSIGN(auto output,
+                   guest.told(co_await guest.agent().exec_output(id, offset - context, deadline)));
+  co_return ExecEvents(guest, std::move(output), origin, offset);
 }
 
 net::Task<Result<std::vector<CommandStatus>>> list_commands(const Guest& guest, Deadline deadline) {
   FB_CO_TRY_ASSIGN(const json::object answer,
-                   co_await guest.agent().data_call("GET", "/execs", {}, deadline));
+                   guest.told(co_await guest.agent().data_call("GET", "/execs", {}, deadline)));
   JsonReader reader(answer);
   const json::array* list = reader.array("execs", true);
   if (list == nullptr || list->size() > kMostListed)
@@ -222,7 +245,7 @@ net::Task<Result<std::vector<CommandStatus>>> list_commands(const Guest& guest, 
   std::vector<CommandStatus> all;
   for (const json::value& entry : *list) {
     if (!entry.is_object()) co_return fail(Code::guest, "bad list of commands");
-    FB_CO_TRY_ASSIGN(CommandStatus status, parse_status(entry.get_object()));
+    FB_CO_TRY_ASSIGN(CommandStatus status, parse_status(guest, entry.get_object()));
     all.push_back(std::move(status));
   }
   co_return all;
@@ -231,32 +254,34 @@ net::Task<Result<std::vector<CommandStatus>>> list_commands(const Guest& guest, 
 net::Task<Result<CommandStatus>> command_status(const Guest& guest, std::string id,
                                                 Deadline deadline) {
   FB_CO_TRY_ASSIGN(const json::object answer,
-                   co_await guest.agent().data_call("GET", path_of(id), {}, deadline));
-  co_return parse_status(answer);
+                   guest.told(co_await guest.agent().data_call("GET", path_of(id), {}, deadline)));
+  co_return parse_status(guest, answer);
 }
 
 net::Task<Result<>> send_input(const Guest& guest, std::string id, std::uint64_t offset,
                                std::string bytes, bool end, Deadline deadline) {
   guest.took(bytes.size());
-  co_return co_await guest.agent().exec_stdin(id, offset, bytes, end, deadline);
+  co_return guest.told(co_await guest.agent().exec_stdin(id, offset, bytes, end, deadline));
 }
 
 net::Task<Result<>> send_signal(const Guest& guest, std::string id, int signal, bool group,
                                 Deadline deadline) {
   const json::object body{{"signal", signal}, {"group", group}};
-  FB_CO_TRY(co_await guest.agent().data_call("POST", path_of(id) + "/signal", body, deadline));
+  FB_CO_TRY(guest.told(
+      co_await guest.agent().data_call("POST", path_of(id) + "/signal", body, deadline)));
   co_return Result<>();
 }
 
 net::Task<Result<>> resize(const Guest& guest, std::string id, TerminalSize size,
                            Deadline deadline) {
   const json::object body{{"cols", size.cols}, {"rows", size.rows}};
-  FB_CO_TRY(co_await guest.agent().data_call("POST", path_of(id) + "/resize", body, deadline));
+  FB_CO_TRY(guest.told(
+      co_await guest.agent().data_call("POST", path_of(id) + "/resize", body, deadline)));
   co_return Result<>();
 }
 
 net::Task<Result<>> remove(const Guest& guest, std::string id, Deadline deadline) {
-  FB_CO_TRY(co_await guest.agent().data_call("DELETE", path_of(id), {}, deadline));
+  FB_CO_TRY(guest.told(co_await guest.agent().data_call("DELETE", path_of(id), {}, deadline)));
   co_return Result<>();
 }
 

@@ -53,17 +53,26 @@ using ExecEvent = std::variant<Started, Chunk, Gap, Ending>;
 // The output of a command from an offset on. Destroying it leaves the command running.
 class ExecEvents {
  public:
-  ExecEvents(const Guest& guest, std::unique_ptr<machine::ExecStream> stream, Origin origin);
+  // What comes before `begin`, counted as offset() counts, is context for the outlet only.
+  ExecEvents(const Guest& guest, std::unique_ptr<machine::ExecStream> stream, Origin origin,
+             std::uint64_t begin = 0);
   // nullopt after the Ending.
   net::Task<Result<std::optional<ExecEvent>>> next(Deadline deadline);
   // Bytes of output until here, counted from the command's start.
   std::uint64_t offset() const { return stream_->offset(); }
+  // What the outlet has kept back, for who follows no further.
+  std::vector<Chunk> cut() { return last_chunks(*out_, *err_); }
 
  private:
   const Guest& guest_;
   std::unique_ptr<machine::ExecStream> stream_;
   std::unique_ptr<Flow> out_;
   std::unique_ptr<Flow> err_;
+  // A frame with output, or with how much is lost; nullopt: all of it was context.
+  std::optional<ExecEvent> output(wire::Frame frame, Flow& flow, Stream stream);
+  std::optional<ExecEvent> gap(const wire::Frame& frame);
+
+  std::uint64_t begin_;
   std::deque<ExecEvent> waiting_;  // behind what the flows had kept until the end
 };
 

@@ -1,5 +1,7 @@
 #include "session/files.h"
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "machine/agent_client.h"
 
@@ -7,6 +9,7 @@ namespace firebreak::session {
 namespace {
 
 constexpr std::size_t kMostInfo = 64UL << 10;  // of one line of a listing
+constexpr std::uint64_t kLongestRange = 1ULL << 62U;
 
 // "?path=...&name=value" of an agent's call.
 class Query {
@@ -54,12 +57,19 @@ Result<FileInfo> parse_info(const Guest& guest, const json::object& object) {
   return info;
 }
 
+// The first bytes are context for the outlet, and so is what follows the length.
+struct Range {
+  std::uint64_t context = 0;
+  std::optional<std::uint64_t> length;
+};
+
 net::Task<Result<Download>> download(const Guest& guest, std::string call, Origin origin,
-                                     Deadline deadline) {
+                                     Range range, Deadline deadline) {
   FB_CO_TRY_ASSIGN(auto stream, guest.agent().data_stream("GET", std::move(call), true));
-  FB_CO_TRY_ASSIGN(const net::Reply head, co_await machine::expect_head(*stream, deadline));
+  FB_CO_TRY_ASSIGN(const net::Reply head,
+                   guest.told(co_await machine::expect_head(*stream, deadline)));
   const auto size = parse_u64(wire::find_header(head.headers, "x-size"));
-  co_return Download(guest, std::move(stream), origin, size);
+  co_return Download(guest, std::move(stream), origin, size, range.context, range.length);
 }
 
 net::Task<Result<>> upload(const Guest& guest, std::string call, Source source, Deadline deadline) {
@@ -73,26 +83,46 @@ net::Task<Result<>> upload(const Guest& guest, std::string call, Source source, 
     if (!co_await stream->write(bytes, deadline)) break;
   }
   stream->finish();
-  co_return co_await machine::expect_ok(*stream, deadline);
+  co_return guest.told(co_await machine::expect_ok(*stream, deadline));
 }
 
 net::Task<Result<>> change(const Guest& guest, std::string call, Deadline deadline) {
   FB_CO_TRY(co_await guest.ask(control::Act::write_file));
-  FB_CO_TRY(co_await guest.agent().data_call("POST", std::move(call), {}, deadline));
+  FB_CO_TRY(guest.told(co_await guest.agent().data_call("POST", std::move(call), {}, deadline)));
   co_return Result<>();
 }
 
 }  // namespace
 
 Download::Download(const Guest& guest, std::unique_ptr<net::ChannelStream> stream, Origin origin,
-                   std::optional<std::uint64_t> size)
-    : guest_(guest), stream_(std::move(stream)), flow_(guest.open(origin)), size_(size) {}
+                   std::optional<std::uint64_t> size, std::uint64_t context,
+                   std::optional<std::uint64_t> length)
+    : guest_(guest),
+      stream_(std::move(stream)),
+      flow_(guest.open(origin)),
+      size_(size),
+      context_(context),
+      length_(length) {}
 
 net::Task<Result<std::string>> Download::next(Deadline deadline) {
   while (!ended_) {
     FB_CO_TRY_ASSIGN(std::string bytes, co_await stream_->read(deadline));
     ended_ = bytes.empty();
+    if (context_ > 0 && !ended_) {
+      const std::size_t before = std::min<std::uint64_t>(context_, bytes.size());
+      flow_->context(bytes.substr(0, before));
+      bytes.erase(0, before);
+      context_ -= before;
+      if (bytes.empty()) continue;
+    }
     std::string out = ended_ ? flow_->end() : guest_.out(*flow_, std::move(bytes));
+    // What lies behind the range was read for the outlet. It changes no size, so the range ends
+    // here.
+    if (length_) {
+      if (out.size() > *length_) out.resize(*length_);
+      *length_ -= out.size();
+      ended_ = ended_ || *length_ == 0;
+    }
     if (!out.empty()) co_return out;
   }
   co_return std::string();
@@ -100,10 +130,13 @@ net::Task<Result<std::string>> Download::next(Deadline deadline) {
 
 net::Task<Result<Download>> read_file(const Guest& guest, std::string path, std::uint64_t offset,
                                       std::optional<std::uint64_t> length, Deadline deadline) {
+  // The outlet also sees what stands around the range.
+  const std::uint64_t context = std::min<std::uint64_t>(offset, guest.reach());
   Query call("/files", "path", path);
-  if (offset > 0) call.add("offset", std::to_string(offset));
-  if (length) call.add("length", std::to_string(*length));
-  co_return co_await download(guest, call.str(), Origin::file, deadline);
+  if (offset > context) call.add("offset", std::to_string(offset - context));
+  if (length && *length < kLongestRange)
+    call.add("length", std::to_string(context + *length + guest.reach()));
+  co_return co_await download(guest, call.str(), Origin::file, {context, length}, deadline);
 }
 
 net::Task<Result<>> write_file(const Guest& guest, std::string path, WriteOptions options,
@@ -120,7 +153,7 @@ net::Task<Result<FileInfo>> stat_file(const Guest& guest, std::string path, bool
   Query call("/files/stat", "path", path);
   call.flag("follow", follow);
   FB_CO_TRY_ASSIGN(const json::object answer,
-                   co_await guest.agent().data_call("GET", call.str(), {}, deadline));
+                   guest.told(co_await guest.agent().data_call("GET", call.str(), {}, deadline)));
   co_return parse_info(guest, answer);
 }
 
@@ -129,7 +162,7 @@ net::Task<Result<>> list_directory(const Guest& guest, std::string path,
                                    Deadline deadline) {
   FB_CO_TRY_ASSIGN(
       auto lines, guest.agent().data_stream("GET", Query("/files/list", "path", path).str(), true));
-  FB_CO_TRY(co_await machine::expect_head(*lines, deadline));
+  FB_CO_TRY(guest.told(co_await machine::expect_head(*lines, deadline)));
   std::string held;
   for (;;) {
     FB_CO_TRY_ASSIGN(const std::string bytes, co_await lines->read(deadline));
@@ -172,7 +205,8 @@ net::Task<Result<>> rename_file(const Guest& guest, std::string from, std::strin
 }
 
 net::Task<Result<Download>> read_archive(const Guest& guest, std::string path, Deadline deadline) {
-  co_return co_await download(guest, Query("/tar", "path", path).str(), Origin::archive, deadline);
+  co_return co_await download(guest, Query("/tar", "path", path).str(), Origin::archive, {},
+                              deadline);
 }
 
 net::Task<Result<>> write_archive(const Guest& guest, std::string path, Source source,

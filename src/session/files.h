@@ -35,8 +35,10 @@ struct WriteOptions {
 // Bytes that come out of a guest, piece by piece.
 class Download {
  public:
+  // `context` bytes in front are for the outlet only; of what follows, `length` bytes are wanted.
   Download(const Guest& guest, std::unique_ptr<net::ChannelStream> stream, Origin origin,
-           std::optional<std::uint64_t> size);
+           std::optional<std::uint64_t> size, std::uint64_t context = 0,
+           std::optional<std::uint64_t> length = std::nullopt);
   // Empty at the end.
   net::Task<Result<std::string>> next(Deadline deadline);
   // Of the whole file, where the guest said it.
@@ -47,6 +49,8 @@ class Download {
   std::unique_ptr<net::ChannelStream> stream_;
   std::unique_ptr<Flow> flow_;
   std::optional<std::uint64_t> size_;
+  std::uint64_t context_;
+  std::optional<std::uint64_t> length_;  // still wanted
   bool ended_ = false;
 };
 

@@ -36,6 +36,11 @@ std::string Guest::out_whole(Origin origin, std::string value) const {
   return text;
 }
 
+void Guest::pass_error(Error& error) const {
+  error.message = out_whole(Origin::reason, std::move(error.message));
+  if (!error.repair.empty()) error.repair = out_whole(Origin::reason, std::move(error.repair));
+}
+
 void Guest::relayed(std::uint64_t in, std::uint64_t out) const {
   hold_->count(in, out);
   if (out > 0) outlet_->count_traffic(microvm().tenant, out);

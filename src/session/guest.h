@@ -37,10 +37,18 @@ class Guest {
   void took(std::uint64_t bytes) const { hold_->count(bytes, 0); }
   // A stream of bytes on its way out.
   std::unique_ptr<Flow> open(Origin origin) const;
+  // How many bytes before and behind a range of a stream its flow must see, too.
+  std::size_t reach() const { return outlet_->reach(microvm().tenant); }
   // Bytes of a stream: counted as traffic, then through its flow.
   std::string out(Flow& flow, std::string bytes) const;
   // A value that is whole: a name, a result, an error's text.
   std::string out_whole(Origin origin, std::string value) const;
+  // What the agent answered. Its words about a failure may quote the guest: they pass the outlet.
+  template <class T>
+  Result<T> told(Result<T> answer) const {
+    if (!answer) pass_error(answer.error());
+    return answer;
+  }
   // The application's own bytes, which no flow changes.
   void relayed(std::uint64_t in, std::uint64_t out) const;
 
@@ -48,6 +56,8 @@ class Guest {
   machine::AgentClient& agent() const { return hold_->agent(); }
 
  private:
+  void pass_error(Error& error) const;
+
   std::unique_ptr<Hold> hold_;
   control::Gate* gate_;
   control::Outlet* outlet_;

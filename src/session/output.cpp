@@ -4,6 +4,13 @@
 
 namespace firebreak::session {
 
+std::vector<Chunk> last_chunks(control::Flow& out, control::Flow& err) {
+  std::vector<Chunk> chunks;
+  if (std::string rest = out.end(); !rest.empty()) chunks.push_back({Stream::out, std::move(rest)});
+  if (std::string rest = err.end(); !rest.empty()) chunks.push_back({Stream::err, std::move(rest)});
+  return chunks;
+}
+
 void RunResult::add(Chunk chunk, std::size_t limit) {
   Collected& to = chunk.stream == Stream::out ? out : err;
   to.total += chunk.bytes.size();

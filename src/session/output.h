@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "control/outlet.h"
 #include "core/clock.h"
 
 namespace firebreak::session {
@@ -18,6 +19,9 @@ struct Chunk {
   Stream stream = Stream::out;
   std::string bytes;
 };
+
+// Ends both flows: what they had kept.
+std::vector<Chunk> last_chunks(control::Flow& out, control::Flow& err);
 
 // Output that nobody took in time and that is lost.
 struct Gap {

@@ -27,7 +27,7 @@ net::Task<Result<PortConnection>> connect(const Guest& guest, std::uint16_t port
 net::Task<Result<std::unique_ptr<net::ByteStream>>> connect_kept(const Guest& guest,
                                                                  std::uint16_t port,
                                                                  Deadline deadline) {
-  co_return co_await image::connect_guest(guest.agent(), port, deadline);
+  co_return guest.told(co_await image::connect_guest(guest.agent(), port, deadline));
 }
 
 std::unique_ptr<net::ByteStream> speak_kept(const Guest& guest, std::uint16_t port) {

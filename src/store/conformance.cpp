@@ -36,7 +36,8 @@ core::Key sample_key(int n, const core::TenantId& tenant) {
           .name = "key; DROP TABLE keys; --",
           .sealed_secret = std::string("\0\xff binary \x01", 11) + std::to_string(n),
           .api_key_hash = "hash-" + std::to_string(n),
-          .admin = n % 2 == 1,
+          .kind = n % 2 == 1 ? core::KeyKind::agent : core::KeyKind::auditor,
+          .agent = n % 2 == 1 ? "agent-" + std::to_string(n) : "",
           .created = at(n),
           .revoked = std::nullopt};
 }

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Optional;
 
-constexpr core::TenantLimits kRoomy{};
+const core::TenantLimits kRoomy{};
 
 std::vector<std::string> ids(const std::vector<core::Microvm>& items) {
   std::vector<std::string> out;

@@ -37,8 +37,8 @@ std::string make_page_token(const std::vector<std::string>& scope, const Positio
 Result<Position> read_page_token(const std::vector<std::string>& scope, const std::string& token) {
   if (token.empty()) return Position{core::Time::max(), ""};
   auto bad = [] {
-    return fail(Code::invalid,
-                "the page token is not of this listing and filter; begin again without one");
+    return fail(Code::invalid, "the page token is not of this listing and filter",
+                Repair{"begin again without one"});
   };
   if (token.size() <= kSealSize || token.size() > kLongestToken) return bad();
   auto bytes = from_hex(std::string_view(token).substr(kSealSize));

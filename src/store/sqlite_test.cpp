@@ -44,6 +44,31 @@ class SqliteFile : public testing::Test {
   std::string path_ = directory_ / "store.db";
 };
 
+// TW-27: not by the server's own connection, nor by any other program.
+TEST_F(SqliteFile, TW27_RecordsOfCallsAreNeitherChangedNorRemoved) {
+  fill();
+  {
+    ASSERT_VALUE(auto store, open());
+    core::Invocation call;
+    call.id = core::InvocationId("invocation-1");
+    call.tenant = sample_tenant(1).id;
+    call.started = at(0);
+    call.expires = at(3600);
+    ASSERT_DONE(store->add_invocation(call, std::nullopt));
+  }
+  const auto db = raw();
+  EXPECT_THAT(db->script("UPDATE sandbox_invocations SET exit_status = 'ok'").error().text(),
+              HasSubstr("never changed"));
+  EXPECT_THAT(db->script("DELETE FROM sandbox_invocations").error().text(),
+              HasSubstr("kept until they expire"));
+  EXPECT_THAT(db->script("INSERT OR REPLACE INTO sandbox_invocations SELECT * FROM "
+                         "sandbox_invocations")
+                  .error()
+                  .text(),
+              HasSubstr("never replaced"));
+  EXPECT_EQ(db->number("SELECT count(*) FROM sandbox_invocations WHERE exit_status = 'error'"), 1);
+}
+
 TEST_F(SqliteFile, ReopeningKeepsAll) {
   const core::Tenant tenant = sample_tenant(1);
   core::Microvm microvm = sample_microvm(1, tenant.id);

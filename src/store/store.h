@@ -15,6 +15,8 @@
 #include "core/access_token.h"
 #include "core/model.h"
 #include "core/role.h"
+#include "core/secret.h"
+#include "store/sandbox_store.h"
 
 namespace firebreak::store {
 
@@ -102,10 +104,8 @@ class Transaction {
 // A call outside of a transaction is one of its own, with Durability::now. A call that failed
 // changed nothing; a transaction may go on after it, unless the store itself failed (disk full):
 // then each further call fails. Calls that only read are const.
-class Store {
+class Store : public SandboxStore {
  public:
-  virtual ~Store() = default;
-
   // --- transactions
   // Another connection to the same data. May be called on any thread.
   virtual Result<std::unique_ptr<Store>> connect() const = 0;
@@ -152,6 +152,11 @@ class Store {
   virtual Result<core::Role> put_role(const core::TenantId& tenant, const core::Role& role) = 0;
   virtual Result<std::vector<core::Role>> list_roles(const core::TenantId& tenant) const = 0;
   virtual Result<> remove_role(const core::TenantId& tenant, const std::string& name) = 0;
+
+  // --- secrets of tenants, by name, at most core::kMostSecrets (Code::exhausted).
+  virtual Result<> put_secret(const core::Secret& secret) = 0;
+  virtual Result<std::vector<core::Secret>> all_secrets() const = 0;
+  virtual Result<> remove_secret(const core::TenantId& tenant, const std::string& name) = 0;
 
   // --- images. A tenant sees its own and those of the system tenant (a row like any other, made by
   // the owner); every read that a caller's name leads to takes the tenant, and a foreign thing is
@@ -293,7 +298,7 @@ inline Transaction::~Transaction() {
 
 inline Result<> Transaction::commit(Deadline deadline) {
   Store* const store = std::exchange(store_, nullptr);
-  Result<> done = fail(Code::timeout, "the store's transaction took too long; try again");
+  Result<> done = fail(Code::timeout, "the store's transaction took too long", Repair{"try again"});
   if (!deadline.passed()) done = store->commit();
   if (!done) store->rollback();
   return done;

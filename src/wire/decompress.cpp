@@ -148,7 +148,8 @@ class Xz final : public Decompressor::Codec {
       stream_.avail_out = piece_.size();
       const lzma_ret status = ::lzma_code(&stream_, action);
       if (status == LZMA_MEMLIMIT_ERROR)
-        return fail(Code::invalid, "the xz data needs too much memory; compress it with xz -6");
+        return fail(Code::invalid, "the xz data needs too much memory",
+                    Repair{"compress it with xz -6"});
       if (status != LZMA_OK && status != LZMA_STREAM_END && status != LZMA_BUF_ERROR)
         return damaged("xz");
       FB_TRY(output({piece_.data(), piece_.size() - stream_.avail_out}));
@@ -216,8 +217,8 @@ class Zstd final : public Decompressor::Codec {
     const ZSTD_ErrorCode code = ::ZSTD_getErrorCode(status);
     if (code == ZSTD_error_memory_allocation) return no_memory("zstd");
     if (code == ZSTD_error_frameParameter_windowTooLarge)
-      return fail(Code::invalid,
-                  "the zstd data needs too much memory; compress it without --long, or --long=27");
+      return fail(Code::invalid, "the zstd data needs too much memory",
+                  Repair{"compress it without --long, or --long=27"});
     return damaged("zstd");
   }
 

@@ -96,7 +96,8 @@ class Expansion {
   Result<std::string> single_quoted() {
     const auto end = text_.find('\'', at_ + 1);
     if (end == std::string_view::npos)
-      return fail(Code::invalid, "a single quote (') is not closed; write \\' for the character");
+      return fail(Code::invalid, "a single quote (') is not closed",
+                  Repair{"write \\' for the character"});
     std::string out(text_.substr(at_ + 1, end - at_ - 1));
     at_ = end + 1;
     return out;
@@ -130,7 +131,8 @@ class Expansion {
       }
       if (c != rules_.escape) out.push_back(c);
     }
-    return fail(Code::invalid, "a double quote (\") is not closed; write \\\" for the character");
+    return fail(Code::invalid, "a double quote (\") is not closed",
+                Repair{"write \\\" for the character"});
   }
 
   // A variable's name, a position ($12) or one of the shell's special parameters.

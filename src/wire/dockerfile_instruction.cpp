@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "base/words.h"
 
 namespace firebreak::wire {
 namespace {
@@ -31,15 +32,21 @@ std::string lowered(std::string_view text) {
 
 }  // namespace
 
-std::unexpected<Error> InstructionParser::bad(std::size_t offset, std::string_view what) const {
-  return lines_.fail_at(line_.position(offset), what);
+std::unexpected<Error> InstructionParser::bad(std::size_t offset, std::string_view what,
+                                              Repair repair) const {
+  return lines_.fail_at(line_.position(offset), what, std::move(repair));
+}
+
+std::unexpected<Error> InstructionParser::bad(std::size_t offset, Error error) const {
+  error.code = Code::invalid;
+  return lines_.fail_at(line_.position(offset), std::move(error));
 }
 
 std::unexpected<Error> InstructionParser::unknown_instruction() const {
-  std::string what = "unknown instruction '" + split_.keyword.substr(0, 40) + "'";
-  if (const auto meant = nearest(split_.keyword, keywords()); !meant.empty())
-    what += "; did you mean " + std::string(meant) + "?";
-  return bad(0, what);
+  Repair repair;
+  if (const auto meant = nearest_word(split_.keyword, keywords()); !meant.empty())
+    repair.text = "did you mean " + std::string(meant) + "?";
+  return bad(0, "unknown instruction '" + split_.keyword.substr(0, 40) + "'", std::move(repair));
 }
 
 Result<InstructionParser::Parsed> InstructionParser::parse() {
@@ -97,12 +104,13 @@ Result<> InstructionParser::read_flags(std::initializer_list<FlagRule> rules) {
     const std::string name = word.text.substr(2, equals == std::string::npos ? equals : equals - 2);
     const auto rule = std::ranges::find(rules, name, &FlagRule::name);
     if (rule == rules.end()) {
-      std::string what = split_.keyword + " has no flag --" + name.substr(0, 40);
       std::vector<std::string_view> names;
       for (const FlagRule& known : rules) names.push_back(known.name);
-      if (const auto meant = nearest(name, names); !meant.empty())
-        what += "; did you mean --" + std::string(meant) + "?";
-      return bad(word.at, what);
+      Repair repair;
+      if (const auto meant = nearest_word(name, names); !meant.empty())
+        repair.text = "did you mean --" + std::string(meant) + "?";
+      return bad(word.at, split_.keyword + " has no flag --" + name.substr(0, 40),
+                 std::move(repair));
     }
     const bool has_value = equals != std::string::npos;
     if (!has_value && rule->kind != FlagKind::boolean)
@@ -130,14 +138,14 @@ Result<bool> InstructionParser::boolean_flag(std::string_view name) const {
 
 Result<> InstructionParser::check_word(std::string_view word, std::size_t at) const {
   const auto checked = check_expansion(word, {.escape = lines_.escape()});
-  if (!checked) return bad(at, checked.error().message);
+  if (!checked) return bad(at, checked.error());
   return {};
 }
 
 // JSON array, or words between blanks. Of JSON the offsets are those of the array.
 Result<std::vector<Word>> InstructionParser::words_or_json(bool& json) {
   auto strings = json_strings(rest());
-  if (!strings) return bad(split_.rest_at, strings.error().message);
+  if (!strings) return bad(split_.rest_at, strings.error());
   json = strings->has_value();
   if (!json) return split_blanks(text_, split_.rest_at);
   std::vector<Word> words;
@@ -149,7 +157,7 @@ Result<std::vector<Word>> InstructionParser::words_or_json(bool& json) {
 Result<CommandLine> InstructionParser::command_line(std::size_t from) {
   const std::string_view text = text_.substr(from);
   auto strings = json_strings(text);
-  if (!strings) return bad(from, strings.error().message);
+  if (!strings) return bad(from, strings.error());
   if (*strings) return CommandLine{.exec = true, .words = **std::move(strings)};
   if (text.starts_with("[\"") || text.starts_with("['") || text.starts_with("[ \""))
     lines_.note(line_.position(from),
@@ -233,8 +241,8 @@ Result<std::vector<KeyValue>> InstructionParser::pairs() {
   for (const Word& word : words) {
     const auto equals = word.text.find('=');
     if (equals == std::string::npos)
-      return bad(word.at, "'=' is missing in '" + word.text.substr(0, 40) +
-                              "'; a value with blanks needs double quotes");
+      return bad(word.at, "'=' is missing in '" + word.text.substr(0, 40) + "'",
+                 Repair{"a value with blanks needs double quotes"});
     if (equals == 0) return bad(word.at, "a name is missing before '='");
     items.emplace_back(word.text.substr(0, equals), word.text.substr(equals + 1));
     FB_TRY(check_word(items.back().first, word.at));
@@ -245,7 +253,7 @@ Result<std::vector<KeyValue>> InstructionParser::pairs() {
 
 Result<CommandLine> InstructionParser::start_command() {
   if (rest().empty())
-    return bad(0, split_.keyword + " needs a command; an empty array, [], takes it away");
+    return bad(0, split_.keyword + " needs a command", Repair{"an empty array, [], takes it away"});
   return command_line(split_.rest_at);
 }
 
@@ -261,7 +269,7 @@ Result<ExposeInstruction> InstructionParser::expose() {
 
 Result<ShellInstruction> InstructionParser::shell() {
   auto strings = json_strings(rest());
-  if (!strings) return bad(split_.rest_at, strings.error().message);
+  if (!strings) return bad(split_.rest_at, strings.error());
   if (!*strings || (*strings)->empty())
     return bad(split_.rest_at == text_.size() ? 0 : split_.rest_at,
                R"(SHELL needs a JSON array: ["/bin/bash", "-c"])");

@@ -34,7 +34,8 @@ class InstructionParser {
     std::size_t at = 0;
   };
 
-  std::unexpected<Error> bad(std::size_t offset, std::string_view what) const;
+  std::unexpected<Error> bad(std::size_t offset, std::string_view what, Repair repair = {}) const;
+  std::unexpected<Error> bad(std::size_t offset, Error error) const;
   std::string_view rest() const { return text_.substr(split_.rest_at); }
 
   Result<> read_flags(std::initializer_list<FlagRule> rules);

@@ -35,8 +35,17 @@ void DockerfileLines::note(SourcePosition at, std::string text) {
 
 std::unexpected<Error> DockerfileLines::fail_at(SourcePosition at, std::string_view what,
                                                 Code code) const {
-  return fail(code, name_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) + ": " +
-                        std::string(what));
+  return fail_at(at, fail(code, std::string(what)).error());
+}
+
+std::unexpected<Error> DockerfileLines::fail_at(SourcePosition at, std::string_view what,
+                                                Repair repair) const {
+  return fail_at(at, fail(Code::invalid, std::string(what), std::move(repair)).error());
+}
+
+std::unexpected<Error> DockerfileLines::fail_at(SourcePosition at, Error error) const {
+  return fail(std::move(error),
+              name_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column));
 }
 
 std::optional<DockerfileLines::PhysicalLine> DockerfileLines::take() {
@@ -74,7 +83,7 @@ Result<> DockerfileLines::directive(const PhysicalLine& line) {
 Result<> DockerfileLines::set_directive(std::string_view key, std::string_view value,
                                         SourcePosition at) {
   if (std::ranges::find(seen_directives_, key) != seen_directives_.end())
-    return fail_at(at, "this parser directive is given twice; remove one");
+    return fail_at(at, "this parser directive is given twice", Repair{"remove one"});
   seen_directives_.emplace_back(key);
   if (key == "ESCAPE") {
     if (value != "\\" && value != "`")

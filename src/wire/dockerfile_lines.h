@@ -36,6 +36,9 @@ class DockerfileLines {
   std::vector<DockerfileNote> take_notes() { return std::move(notes_); }
   std::unexpected<Error> fail_at(SourcePosition at, std::string_view what,
                                  Code code = Code::invalid) const;
+  std::unexpected<Error> fail_at(SourcePosition at, std::string_view what, Repair repair) const;
+  // What is wrong there, with its own reason and repair.
+  std::unexpected<Error> fail_at(SourcePosition at, Error error) const;
 
  private:
   struct PhysicalLine {

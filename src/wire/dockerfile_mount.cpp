@@ -85,8 +85,8 @@ class MountReader {
   Result<Mount> finish();
 
  private:
-  std::unexpected<Error> wrong(std::string_view what) const {
-    return fail(Code::invalid, "--mount: " + std::string(what));
+  std::unexpected<Error> wrong(std::string_view what, Repair repair = {}) const {
+    return fail(Code::invalid, "--mount: " + std::string(what), std::move(repair));
   }
   Result<> set_type(std::string_view value);
   Result<> set_flag(const Option& option);
@@ -108,12 +108,12 @@ Result<> MountReader::set_type(std::string_view value) {
   } else if (value == "secret") {
     mount_.type = Mount::Type::secret;
   } else if (value == "ssh") {
-    return wrong(
-        "type=ssh is not supported: no agent is forwarded into a build; give the key as a "
-        "secret, with type=secret");
+    return wrong("type=ssh is not supported: no agent is forwarded into a build",
+                 Repair{"give the key as a "
+                        "secret, with type=secret"});
   } else {
-    return wrong("unknown type '" + std::string(value.substr(0, 40)) +
-                 "'; there are bind, cache, tmpfs and secret");
+    return wrong("unknown type '" + std::string(value.substr(0, 40)) + "'",
+                 Repair{"there are bind, cache, tmpfs and secret"});
   }
   return {};
 }
@@ -171,7 +171,8 @@ Result<> MountReader::set(const Option& option) {
                      : value == "locked" ? Mount::Sharing::locked
                                          : Mount::Sharing::exclusive;
   } else {
-    return wrong("unknown option '" + key.substr(0, 40) + "'; there are " + std::string(kOptions));
+    return wrong("unknown option '" + key.substr(0, 40) + "'",
+                 Repair{"there are " + std::string(kOptions)});
   }
   return {};
 }
@@ -218,9 +219,9 @@ Result<Mount> parse_mount(std::string_view options, const VariableLookup& lookup
     Option option = read_option(field);
     if (option.value) {
       if (option.key == "from" && option.value->contains('$'))
-        return fail(Code::invalid,
-                    "--mount: 'from' takes no variables; name the image in 'FROM "
-                    "$IMAGE AS NAME' and mount from NAME");
+        return fail(Code::invalid, "--mount: 'from' takes no variables",
+                    Repair{"name the image in 'FROM "
+                           "$IMAGE AS NAME' and mount from NAME"});
       FB_TRY_ASSIGN(option.value, expand(*option.value, lookup, rules));
     }
     FB_TRY(reader.set(option));

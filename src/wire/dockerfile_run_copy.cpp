@@ -10,15 +10,18 @@ Result<> InstructionParser::refuse_run_flags() const {
   if (has_flag("network") && flag("network") != "default")
     return bad(place("network"),
                "RUN --network is not supported: the whole build has one network "
-               "policy; set it with the build's egress setting");
+               "policy",
+               Repair{"set it with the build's egress setting"});
   if (has_flag("security") && flag("security") != "sandbox")
     return bad(place("security"),
                "RUN --security is not supported, and not needed: each build has "
-               "a machine of its own; remove the flag");
+               "a machine of its own",
+               Repair{"remove the flag"});
   if (has_flag("device"))
     return bad(place("device"),
                "RUN --device is not supported: build machines have no devices to "
-               "give; remove the flag");
+               "give",
+               Repair{"remove the flag"});
   return {};
 }
 
@@ -37,7 +40,7 @@ Result<RunInstruction> InstructionParser::run() {
       if (!options.contains('$')) {
         const auto none = [](std::string_view) { return std::optional<std::string>(); };
         const auto mount = parse_mount(options, none, {.escape = lines_.escape()});
-        if (!mount) return bad(mounts.at, mount.error().message);
+        if (!mount) return bad(mounts.at, mount.error());
       }
       run.mounts.push_back(options);
     }
@@ -82,12 +85,12 @@ Result<CopyInstruction> InstructionParser::copy(bool add) {
   if (has_flag("unpack")) copy.unpack = unpack;
   FB_TRY_ASSIGN(const bool parents, boolean_flag("parents"));
   if (parents)
-    return bad(flags_.find("parents")->second.at,
-               "COPY --parents is not supported; write one COPY for each directory");
+    return bad(flags_.find("parents")->second.at, "COPY --parents is not supported",
+               Repair{"write one COPY for each directory"});
   if (copy.from.contains('$'))
-    return bad(flags_.find("from")->second.at,
-               "--from takes no variables; name the image in 'FROM $IMAGE AS NAME' and copy from "
-               "NAME");
+    return bad(flags_.find("from")->second.at, "--from takes no variables",
+               Repair{"name the image in 'FROM $IMAGE AS NAME' and copy from "
+                      "NAME"});
   for (const std::string_view name : {"chown", "chmod", "checksum"})
     if (has_flag(name)) FB_TRY(check_word(flag(name), flags_.find(name)->second.at));
   FB_TRY(sources_and_destination(copy));
@@ -121,13 +124,13 @@ Result<> InstructionParser::sources_and_destination(CopyInstruction& copy) {
   for (const Heredoc& inline_file : copy.files) {
     const ExpandRules rules{.quotes = false, .max_bytes = std::size_t{1} << 20};
     if (inline_file.name.contains('/') || inline_file.name == "." || inline_file.name == "..")
-      return bad(split_.rest_at, "the name of a here-document becomes a file name; '" +
+      return bad(split_.rest_at, "the name of a here-document becomes a file name, and '" +
                                      inline_file.name + "' cannot be one");
     if (!inline_file.expand) continue;
     if (const auto checked = check_expansion(inline_file.content, rules); !checked)
-      return bad(split_.rest_at, "in here-document " + inline_file.name + ": " +
-                                     checked.error().message + "; quote its name, <<'" +
-                                     inline_file.name + "', to keep the text as it is");
+      return bad(split_.rest_at,
+                 "in here-document " + inline_file.name + ": " + checked.error().message,
+                 Repair{"quote its name, <<'" + inline_file.name + "', to keep the text as it is"});
   }
   return {};
 }

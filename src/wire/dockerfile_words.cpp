@@ -142,9 +142,9 @@ Result<std::optional<std::vector<std::string>>> json_strings(std::string_view te
   std::vector<std::string> strings;
   for (const json::value& item : value->as_array()) {
     if (!item.is_string())
-      return fail(Code::invalid,
-                  "the JSON array holds something that is not a string; put it into "
-                  "double quotes");
+      return fail(Code::invalid, "the JSON array holds something that is not a string",
+                  Repair{"put it into "
+                         "double quotes"});
     strings.emplace_back(item.as_string());
     if (strings.back().contains('\0'))
       return fail(Code::invalid, "a string of the JSON array holds a NUL character");
@@ -213,43 +213,6 @@ std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text) {
     if (!(total <= kYear)) return std::nullopt;
   }
   return nanoseconds(static_cast<std::int64_t>(total));
-}
-
-namespace {
-
-// Edits from one to the other: a character more, less or changed, or two neighbours exchanged.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i) {
-    for (std::size_t j = 0; j <= b.size(); ++j) {
-      if (i == 0 || j == 0) {
-        cost[i][j] = i + j;
-        continue;
-      }
-      const std::size_t changed = cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, changed});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
-    }
-  }
-  return cost[a.size()][b.size()];
-}
-
-}  // namespace
-
-std::string_view nearest(std::string_view text, const std::vector<std::string_view>& candidates) {
-  constexpr std::size_t kTooFar = 3;
-  constexpr std::size_t kLongest = 32;
-  std::string_view best;
-  std::size_t least = kTooFar;
-  if (text.size() > kLongest) return best;
-  for (const std::string_view candidate : candidates) {
-    const std::size_t edits = distance(text, candidate);
-    if (edits >= least || edits >= candidate.size()) continue;
-    least = edits;
-    best = candidate;
-  }
-  return best;
 }
 
 }  // namespace firebreak::wire

@@ -47,7 +47,4 @@ std::optional<Heredoc> as_heredoc(std::string_view word);
 // 300ms, 1.5h, 2m30s; nullopt for anything else, and for more than a year.
 std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text);
 
-// The candidate that was probably meant, or an empty text.
-std::string_view nearest(std::string_view text, const std::vector<std::string_view>& candidates);
-
 }  // namespace firebreak::wire

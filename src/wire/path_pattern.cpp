@@ -53,9 +53,9 @@ bool PathPattern::Token::takes(char32_t c) const {
 
 Result<> PathPattern::parse_set(const std::u32string& text, std::size_t& at) {
   const auto bad = [] {
-    return fail(Code::invalid,
-                "a '[' is not closed or its contents are not understood; write \\[ "
-                "for the character");
+    return fail(Code::invalid, "a '[' is not closed or its contents are not understood",
+                Repair{"write \\[ "
+                       "for the character"});
   };
   Token token{.kind = Kind::set};
   token.negated = at < text.size() && text[at] == U'^';
@@ -113,7 +113,7 @@ Result<PathPattern> PathPattern::parse(std::string_view text, Stars stars) {
       FB_TRY(pattern.parse_set(characters, at));
     } else if (c == U'\\') {
       if (at == characters.size())
-        return fail(Code::invalid, "a '\\' at the end; write \\\\ for the character");
+        return fail(Code::invalid, "a '\\' at the end", Repair{"write \\\\ for the character"});
       pattern.tokens_.push_back({.character = characters[at++]});
     } else {
       pattern.tokens_.push_back({.character = c});

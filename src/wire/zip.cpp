@@ -46,8 +46,8 @@ std::uint64_t get64(std::string_view bytes, std::uint64_t at) {
   return little_endian<std::uint64_t>(bytes, at);
 }
 
-std::unexpected<Error> bad(std::string_view what) {
-  return fail(Code::invalid, "zip archive: " + std::string(what));
+std::unexpected<Error> bad(std::string_view what, Repair repair = {}) {
+  return fail(Code::invalid, "zip archive: " + std::string(what), std::move(repair));
 }
 
 // A name for a message: printable, bounded.
@@ -85,8 +85,8 @@ Result<> set_kind(ZipEntry& entry, std::string_view name, std::uint16_t made_by,
   const std::uint32_t mode = unix_host ? attributes >> 16 : 0;
   const bool dir_name = name.ends_with('/');
   if (!unix_host && name.contains('\\'))
-    return bad(in_quotes(name) +
-               " has '\\' in its path; make the archive with a tool that writes '/'");
+    return bad(in_quotes(name) + " has '\\' in its path",
+               Repair{"make the archive with a tool that writes '/'"});
   switch (mode & S_IFMT) {
     case 0:
     case S_IFREG:
@@ -97,7 +97,7 @@ Result<> set_kind(ZipEntry& entry, std::string_view name, std::uint16_t made_by,
       entry.type = ZipEntry::Type::symlink;
       break;
     default:
-      return bad(in_quotes(name) + " is a device, a pipe or a socket; leave it out");
+      return bad(in_quotes(name) + " is a device, a pipe or a socket", Repair{"leave it out"});
   }
   entry.mode = mode & 07777;
   if (entry.mode == 0) entry.mode = entry.type == ZipEntry::Type::dir ? 0755 : 0644;
@@ -164,17 +164,17 @@ Result<ZipArchive> ZipArchive::open(std::string_view bytes, const ZipLimits& lim
 }
 
 Result<ZipArchive::Directory> ZipArchive::find_directory() const {
-  if (bytes_.size() < kEndSize) return bad("too short; this is not a zip archive");
+  if (bytes_.size() < kEndSize) return bad("too short for a zip archive");
   const std::uint64_t last = bytes_.size() - kEndSize;
   const std::uint64_t first = last - std::min<std::uint64_t>(last, kMaxComment);
   std::optional<std::uint64_t> found;
   for (std::uint64_t at = last + 1; at-- > first && !found;)
     if (get32(bytes_, at) == kEndMark && get16(bytes_, at + 20) == last - at) found = at;
-  if (!found) return bad("no end mark; it is cut, or not a zip archive");
+  if (!found) return bad("no end mark: it is cut, or not a zip archive");
   const std::uint64_t end = *found;
   if (get16(bytes_, end + 4) != kFull16 &&
       (get16(bytes_, end + 4) != 0 || get16(bytes_, end + 6) != 0))
-    return bad("split over several files; make it one");
+    return bad("split over several files", Repair{"make it one"});
   Directory directory{.at = get32(bytes_, end + 16),
                       .size = get32(bytes_, end + 12),
                       .count = get16(bytes_, end + 10)};
@@ -212,7 +212,7 @@ Result<ZipArchive::Directory> ZipArchive::read_directory64(std::uint64_t end_at)
       get32(bytes_, end64) != kEnd64Mark || get64(bytes_, end64 + 4) != kEnd64Size - 12)
     return bad("its 64-bit directory is not where it says");
   if (get32(bytes_, end64 + 16) != 0 || get32(bytes_, end64 + 20) != 0)
-    return bad("split over several files; make it one");
+    return bad("split over several files", Repair{"make it one"});
   return Directory{.at = get64(bytes_, end64 + 48),
                    .size = get64(bytes_, end64 + 40),
                    .count = get64(bytes_, end64 + 32)};
@@ -233,11 +233,11 @@ Result<> ZipArchive::read_entry(std::uint64_t& at, const Directory& directory, E
   const std::uint16_t method = get16(bytes_, at + 10);
   if (name.empty() || name.contains('\0')) return bad("an entry without a usable name");
   if ((flags & kRefusedFlags) != 0)
-    return bad(in_quotes(name) + " is encrypted; make the archive without a password");
+    return bad(in_quotes(name) + " is encrypted", Repair{"make the archive without a password"});
   if (method != 0 && method != Z_DEFLATED)
-    return bad(in_quotes(name) +
-               " is packed in a way that is not supported; use 'deflate', as zip "
-               "does by default");
+    return bad(in_quotes(name) + " is packed in a way that is not supported",
+               Repair{"use 'deflate', as zip "
+                      "does by default"});
   ZipEntry entry{.size = get32(bytes_, at + 24),
                  .packed_size = get32(bytes_, at + 20),
                  .crc = get32(bytes_, at + 16),

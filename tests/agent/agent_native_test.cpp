@@ -486,6 +486,48 @@ TEST_F(AgentNative, TunnelRefusals) {
   EXPECT_EQ(data_->call("POST", "/tunnel?port=80&host=10.0.0.1").status, 400);
 }
 
+// A server with a short queue that accepts nobody until all are there. Those who found no room
+// would try again after seconds, in any order; they wait with the agent instead.
+TEST_F(AgentNative, TunnelsWaitInOrderForAListenerWithAShortQueue) {
+  make_tenant();
+  constexpr int kTunnels = 60;
+  const UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener.get(), 5), 0);
+  ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  const std::string path = "/tunnel?port=" + std::to_string(ntohs(address.sin_port));
+  std::vector<wire::StreamId> streams;
+  for (int i = 0; i < kTunnels; ++i) {
+    streams.push_back(data_->start("POST", path, "", false));
+    data_->write(streams.back(), std::to_string(i));
+    data_->finish(streams.back());
+  }
+  // One that gives up leaves its place to the next.
+  data_->reset(streams[kTunnels - 1]);
+  ASSERT_TRUE(data_->until([&] { return data_->reply(streams[0]).status == 200; }, 20s));
+  std::vector<std::string> order;
+  std::thread server([&] {
+    for (int i = 0; i + 1 < kTunnels; ++i) {
+      const UniqueFd peer(::accept(listener.get(), nullptr, nullptr));
+      std::string got;
+      char buffer[16];
+      for (ssize_t n = 0; (n = ::read(peer.get(), buffer, sizeof buffer)) > 0;)
+        got.append(buffer, static_cast<std::size_t>(n));
+      order.push_back(got);
+    }
+  });
+  for (int i = 0; i + 1 < kTunnels; ++i)
+    EXPECT_TRUE(data_->until([&] { return data_->reply(streams[i]).closed; }, 60s)) << i;
+  server.join();
+  std::vector<std::string> expected;
+  for (int i = 0; i + 1 < kTunnels; ++i) expected.push_back(std::to_string(i));
+  EXPECT_EQ(order, expected);
+}
+
 TEST_F(AgentNative, ACutConnectionLeavesExecsAndTakesNewRequests) {
   make_tenant();
   std::mt19937 random(17);

@@ -224,6 +224,39 @@ TEST(Usage, BashCompletesThroughItsScript) {
             "work traffic\nbuild\n" + firebreak.home() + "/completion\n");
 }
 
+TEST(Usage, FishCompletesThroughItsScript) {
+  const Program firebreak;
+  const std::string output = firebreak.home() + "/output";
+  const std::string ask = "fish --no-config -c 'set PATH " +
+                          environment_or_die("FIREBREAK_BUILD_DIR") +
+                          " $PATH; firebreak completion fish | source; complete -C \"firebreak "
+                          "image bu\"; complete -C \"firebreak run --idle-rule \"' >" +
+                          output;
+  ASSERT_EQ(std::system(ask.c_str()), 0);
+  EXPECT_THAT(sys::read_file(output).value_or(""),
+              AllOf(StartsWith("build\t"), HasSubstr("\ntraffic\nwork\n")));
+}
+
+// A person at a terminal: zsh completes only there.
+TEST(Usage, ZshCompletesThroughItsScript) {
+  const Program firebreak;
+  const std::string script = firebreak.home() + "/person";
+  std::ofstream(script) << R"sh(zmodload zsh/zpty
+zpty shell 'TERM=dumb zsh -f -i'
+zpty -w shell "PATH=$1:\$PATH; autoload -U compinit; compinit -u -D; eval \"\$(firebreak completion zsh)\"; print re\"\"ady"
+zpty -r -m shell out '*ready*'
+zpty -w -n shell $'firebreak image bu\t'
+zpty -r -m shell out '*image build*'
+zpty -w -n shell $'\C-ufirebreak run --idle-rule tr\t'
+zpty -r -m shell out '*idle-rule traffic*'
+zpty -d shell
+)sh";
+  EXPECT_EQ(
+      std::system(("timeout 120 zsh -f " + script + " " + environment_or_die("FIREBREAK_BUILD_DIR"))
+                      .c_str()),
+      0);
+}
+
 TEST(Usage, ServersThatAreNotThereAreNamedHonestly) {
   Program firebreak;
   const Printed none = firebreak({"ps"});

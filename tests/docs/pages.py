@@ -10,7 +10,7 @@ FENCE = re.compile(r"^(?P<indent> *)(?P<mark>`{3,}|~{3,})(?P<info>[^`]*)$")
 NOT_RUN = re.compile(r"^\s*<!--\s*not run:(?P<reason>.*)-->\s*$")
 RUN = re.compile(r"^\s*<!--\s*run\s*-->\s*$")
 WANTED = re.compile(r"(?:^|\s)# => (?P<text>.+?)\s*$")
-KINDS = ("sh", "console", "json", "python", "dockerfile", "toml", "text")
+KINDS = ("sh", "console", "json", "python", "dockerfile", "toml", "text", "ts")
 
 
 @dataclasses.dataclass

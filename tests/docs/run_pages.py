@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs what the pages tell their readers to run:
   tests/docs/run_pages.py [--keep] [PAGE...]
-Every fenced block of README.md and docs/ (decisions excepted) is checked by what its info string says (README.md here has the
+Every fenced block of README.md, docs/ (decisions excepted) and skills/ is checked by what its info string says (README.md here has the
 rules); those that are commands run in one bash a page, in a directory of their own, against a real server that this program starts.
 Prints one line a page and "N passed, N failed", and writes results as GoogleTest does (GTEST_OUTPUT)."""
 import argparse
@@ -27,6 +27,7 @@ import pages
 import pages_test
 import plots_test
 import references_test
+import tables_test
 from server import Server
 
 PAGE_SECONDS = 240
@@ -50,7 +51,7 @@ class Outcome:
 
 
 def all_pages():
-    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "skills").rglob("*.md"))]
     return [str(path.relative_to(ROOT)) for path in found if "adr" not in path.relative_to(ROOT).parts]
 
 
@@ -155,7 +156,7 @@ def run_bash(directory, file, work, env):
 
 
 def test_ourselves():
-    suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromModule(module) for module in (pages_test, plots_test, references_test))
+    suite = unittest.TestSuite(unittest.defaultTestLoader.loadTestsFromModule(module) for module in (pages_test, plots_test, references_test, tables_test))
     result = unittest.TextTestRunner(stream=sys.stdout, verbosity=0).run(suite)
     return [f"{test.id()}: {trace.splitlines()[-1]}" for test, trace in result.failures + result.errors]
 

@@ -49,7 +49,7 @@ void check_names(std::string_view text) {
     check(!name->path.empty() && !name->path.contains(':'));
   }
   if (const auto registries = parse_registries(text))
-    for (const Registry& each : *registries)
+    for (const RegistryHost& each : *registries)
       check(each.host.find_first_not_of(kSafe) == std::string::npos && !each.host.contains('/'));
   if (const auto layout = parse_layout_reference(text); layout && *layout)
     check(!("/" + (*layout)->path + "/").contains("/../"));

@@ -1,4 +1,5 @@
 // Endpoints of real microVMs: tokens, waking, idling, what a suspend does to open requests.
+#include <iostream>
 #include <set>
 #include <thread>
 
@@ -7,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "machine/tool.h"
 #include "net/http_client.h"
 #include "net/websocket.h"
 #include "server/server_process.h"
@@ -177,6 +179,58 @@ TEST_F(Endpoint, LetsInWhoHasATokenForTheMicrovmAndPort) {
   EXPECT_EQ(nobody.body, "");
   server->call("DELETE", path(other.text_of("id")));
   server->call("DELETE", path(a.id));
+}
+
+// A hundred requests at once over HTTP/2: so many succeeded, and it took so many seconds.
+struct Burst {
+  int succeeded = 0;
+  double seconds = 0;
+};
+Burst burst(const std::string& url, const std::string& token) {
+  const auto said = machine::run_tool(
+      {"/usr/bin/h2load", "-n100", "-c1", "-m100", "-Hx-aws-proxy-auth: " + token, url},
+      Deadline::in(std::chrono::seconds(300)));
+  EXPECT_TRUE(said) << said.error().text();
+  Burst found;
+  if (!said) return found;
+  if (const auto at = said->find("finished in "); at != std::string::npos) {
+    const std::string time = said->substr(at + 12, said->find(',', at) - at - 12);
+    found.seconds = std::stod(time) * (time.ends_with("ms") ? 0.001 : 1);
+  }
+  if (const auto at = said->find("status codes: "); at != std::string::npos)
+    found.succeeded = std::stoi(said->substr(at + 14));
+  return found;
+}
+
+TEST_F(Endpoint, AShortListenQueueLosesNothing) {
+  const Served vm = serve();
+  const auto listen_with = [&](int port, const char* queue) {
+    std::string app = kApp;
+    app.replace(app.find("8080"), 4, std::to_string(port));
+    app.replace(app.find("256"), 3, queue);
+    const Answer started = server->call("POST", path(vm.id, "/execs"),
+                                        json::object{{"argv", json::array{"python3", "-c", app}}});
+    EXPECT_EQ(started.status, 201) << started.text;
+    const std::string token = token_of(vm.id, {{"ports", port}});
+    for (int i = 0; i < 300 && get(vm.place + "/up", token).status != 200; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return token;
+  };
+  const std::string url = server->endpoint_url() + vm.place + "/";
+  const std::string tokens[] = {listen_with(9001, "512"), listen_with(9002, "5")};
+  double fastest[] = {1e9, 1e9};
+  for (int turn = 0; turn < 3; ++turn) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      const Burst got = burst(url, tokens[i]);
+      EXPECT_EQ(got.succeeded, 100) << i;
+      fastest[i] = std::min(fastest[i], got.seconds);
+    }
+  }
+  std::cout << "a long queue: " << fastest[0] << " s, a short one: " << fastest[1] << " s\n";
+  EXPECT_LT(fastest[1], 3 * fastest[0]);
+  // Also right after a resume.
+  EXPECT_EQ(server->call("POST", path(vm.id, "/suspend")).status, 200);
+  EXPECT_EQ(burst(url, tokens[1]).succeeded, 100);
 }
 
 TEST_F(Endpoint, AHundredRequestsToASleepingMicrovmCauseOneResume) {

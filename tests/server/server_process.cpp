@@ -273,9 +273,13 @@ double ServerProcess::metric(const std::string& series) {
 }
 
 Answer ServerProcess::call_as(const std::string& api_key, const std::string& method,
-                              const std::string& path, std::optional<json::object> body) {
-  net::HttpCall call{
-      .method = method, .target = path, .host = url_.substr(7), .headers = {}, .body = {}};
+                              const std::string& path, std::optional<json::object> body,
+                              wire::Headers more) {
+  net::HttpCall call{.method = method,
+                     .target = path,
+                     .host = url_.substr(7),
+                     .headers = std::move(more),
+                     .body = {}};
   call.headers.push_back({"authorization", "Bearer " + api_key});
   if (body) {
     call.headers.push_back({"content-type", "application/json"});
@@ -285,9 +289,11 @@ Answer ServerProcess::call_as(const std::string& api_key, const std::string& met
 }
 
 Answer ServerProcess::call_signed(const std::string& method, const std::string& path,
-                                  std::optional<json::object> body) {
+                                  std::optional<json::object> body, const std::string& service,
+                                  const std::string& action) {
   net::HttpCall call{
       .method = method, .target = path, .host = url_.substr(7), .headers = {}, .body = {}};
+  if (!action.empty()) call.headers.push_back({"x-amz-target", action});
   if (body) call.body = json::serialize(*body);
   const json::value keys =
       json::parse(sys::read_file(data_dir_ + "/credentials.json").value_or("{}"));
@@ -295,7 +301,7 @@ Answer ServerProcess::call_signed(const std::string& method, const std::string& 
                            .secret = std::string(keys.at("secretAccessKey").as_string()),
                            .session_token = {}};
   const wire::SigV4Request request{call.method, call.target, call.host, call.headers};
-  const wire::Headers added = wire::sign_sigv4(request, key, "test-1", "lambda",
+  const wire::Headers added = wire::sign_sigv4(request, key, "test-1", service,
                                                wire::sha256_hex(call.body), std::time(nullptr));
   call.headers.insert(call.headers.end(), added.begin(), added.end());
   return send(call);

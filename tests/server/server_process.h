@@ -78,10 +78,12 @@ class ServerProcess {
   Answer call(const std::string& method, const std::string& path,
               std::optional<json::object> body = std::nullopt);
   Answer call_as(const std::string& api_key, const std::string& method, const std::string& path,
-                 std::optional<json::object> body = std::nullopt);
-  // Signed with SigV4 for the service `lambda`, with the first key.
+                 std::optional<json::object> body = std::nullopt, wire::Headers more = {});
+  // Signed with SigV4, with the first key. `action` is the header x-amz-target of services that
+  // have it.
   Answer call_signed(const std::string& method, const std::string& path,
-                     std::optional<json::object> body = std::nullopt);
+                     std::optional<json::object> body = std::nullopt,
+                     const std::string& service = "lambda", const std::string& action = "");
   // Sends a call and goes away after the time, without waiting for the answer.
   void call_and_leave(const std::string& path, const json::object& body,
                       std::chrono::milliseconds after);

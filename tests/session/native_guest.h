@@ -40,17 +40,21 @@ class RecordingGate final : public control::Gate {
 class ShoutingOutlet final : public control::Outlet {
  public:
   std::unique_ptr<control::Flow> open(const control::Passage& passage) override {
-    return std::make_unique<Shout>(bytes[passage.origin]);
+    return std::make_unique<Shout>(bytes[passage.origin], contexts);
   }
+  std::size_t reach(const core::TenantId&) const override { return kReach; }
   void count_traffic(const core::TenantId&, std::uint64_t more) override {
     bytes[control::Origin::traffic] += more;
   }
+  static constexpr std::size_t kReach = 3;
   std::map<control::Origin, std::uint64_t> bytes;
+  std::string contexts;  // what was only looked at
 
  private:
   class Shout final : public control::Flow {
    public:
-    explicit Shout(std::uint64_t& counted) : counted_(counted) {}
+    Shout(std::uint64_t& counted, std::string& contexts) : counted_(counted), contexts_(contexts) {}
+    void context(std::string piece) override { contexts_ += piece; }
     std::string pass(std::string piece) override {
       counted_ += piece.size();
       for (char& c : piece) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
@@ -63,6 +67,7 @@ class ShoutingOutlet final : public control::Outlet {
 
    private:
     std::uint64_t& counted_;
+    std::string& contexts_;
     std::string kept_;
   };
 };

@@ -82,7 +82,50 @@ TEST_F(Session, TimeoutsSignalsAndFailuresToStartAreToldApart) {
     EXPECT_TRUE(killed && killed->ending.signal == 9 && !killed->ending.exit_code);
     const auto absent = co_await session::run(held, {.argv = {"/not/there"}}, "", caller_);
     EXPECT_FALSE(absent);
+    if (absent) co_return;
+    EXPECT_EQ(absent.error().reason, "no_such_program");
+    EXPECT_THAT(absent.error().message, HasSubstr("/NOT/THERE"));
   });
+}
+
+// The agent's words may quote what the guest made up: small letters would have come past the
+// outlet.
+TEST_F(Session, WhatTheAgentSaysAboutAFailurePassesTheOutlet) {
+  run([&]() -> net::Task<void> {
+    const Guest held = guest();
+    std::vector<Error> told;
+    const auto note = [&told](const auto& answer) {
+      EXPECT_FALSE(answer);
+      if (!answer) told.push_back(answer.error());
+    };
+    note(co_await start(held, {.argv = {"/none/program"}}, "", soon()));
+    note(co_await command_status(held, "none", soon()));
+    note(co_await follow(held, "none", 0, soon()));
+    note(co_await send_input(held, "none", 0, "x", false, soon()));
+    note(co_await send_signal(held, "none", SIGTERM, true, soon()));
+    note(co_await resize(held, "none", {}, soon()));
+    note(co_await remove(held, "none", soon()));
+    note(co_await create_context(held, {.language = "none"}, soon()));
+    note(co_await run_code(held, {.context = "none", .text = "1"}, caller_, soon()));
+    note(co_await find_context(held, "none", soon()));
+    note(co_await interrupt(held, "none", std::nullopt, soon()));
+    note(co_await interrupt(held, "none", "run", soon()));
+    note(co_await restart_context(held, "none", soon()));
+    note(co_await remove_context(held, "none", soon()));
+    note(co_await read_file(held, "/none/file", 0, std::nullopt, soon()));
+    note(co_await write_file(held, "/none/file", {}, source_of("x"), soon()));
+    note(co_await stat_file(held, "/none/file", false, soon()));
+    note(co_await make_directory(held, "/none/dir/dir", std::nullopt, false, soon()));
+    note(co_await remove_file(held, "/none/file", false, soon()));
+    note(co_await rename_file(held, "/none/file", "/none/other", soon()));
+    note(co_await read_archive(held, "/none/dir", soon()));
+    note(co_await write_archive(held, "/none/dir", source_of(""), soon()));
+    for (const Error& error : told) {
+      EXPECT_THAT(error.message, HasSubstr("NONE")) << error.message;
+      EXPECT_THAT(error.message, Not(HasSubstr("none"))) << error.message;
+    }
+  });
+  EXPECT_GT(outlet_.bytes[Origin::reason], 0U);
 }
 
 TEST_F(Session, OutputBeyondTheLimitEndsTheCommand) {
@@ -113,7 +156,7 @@ TEST_F(Session, ACallerThatLeavesEndsItsCommandAndNoOther) {
     EXPECT_TRUE(left);
     if (!left) co_return;
     EXPECT_EQ(left->size(), 1U);
-    EXPECT_EQ(left->front().id, *other);
+    EXPECT_THAT(left->front().id, testing::StrCaseEq(*other));
     EXPECT_TRUE(left->front().running);
   });
 }
@@ -274,6 +317,51 @@ TEST_F(Session, ATerminalShowsWhatPassedTheOutlet) {
   EXPECT_THAT(typist.shown, Not(HasSubstr("see")));
   EXPECT_TRUE(typist.ending && typist.ending->exit_code == 4);
   EXPECT_EQ(outlet_.bytes[Origin::terminal], typist.shown.size());
+}
+
+// A secret may lie across the edge of a range: the outlet sees what stands around it.
+TEST_F(Session, ARangeOfAFileIsReadWithWhatStandsAroundIt) {
+  std::ofstream(dir_ + "/file") << "abcdefghij";
+  run([&]() -> net::Task<void> {
+    const Guest held = guest();
+    auto middle = co_await read_file(held, dir_ + "/file", 5, 2, soon());
+    EXPECT_TRUE(middle);
+    if (!middle) co_return;
+    EXPECT_EQ((co_await whole(*std::move(middle))).value_or(""), "FG");
+    EXPECT_EQ(outlet_.contexts, "cde");
+    EXPECT_EQ(outlet_.bytes[Origin::file], 5U);  // and three behind it
+    outlet_.contexts.clear();
+    auto first = co_await read_file(held, dir_ + "/file", 1, std::nullopt, soon());
+    EXPECT_EQ((co_await whole(*std::move(first))).value_or(""), "BCDEFGHIJ");
+    EXPECT_EQ(outlet_.contexts, "a");
+    auto none = co_await read_file(held, dir_ + "/file", 4, 0, soon());
+    EXPECT_EQ((co_await whole(*std::move(none))).value_or("x"), "");
+  });
+}
+
+TEST_F(Session, OutputFromItsMiddleIsReadWithWhatStandsBeforeIt) {
+  run([&]() -> net::Task<void> {
+    const Guest held = guest();
+    const auto id = co_await start(held, {.shell = "printf 0123456789"}, "", soon());
+    EXPECT_TRUE(id);
+    if (!id) co_return;
+    const auto text_from = [&](std::uint64_t offset) -> net::Task<std::string> {
+      auto events = co_await follow(held, *id, offset, soon());
+      EXPECT_TRUE(events) << events.error().text();
+      std::string text;
+      for (bool ended = !events; !ended;) {
+        const auto event = co_await events->next(soon());
+        if (!event || !*event) break;
+        if (const auto* chunk = std::get_if<Chunk>(&**event)) text += chunk->bytes;
+        ended = std::holds_alternative<Ending>(**event);
+      }
+      co_return text;
+    };
+    EXPECT_EQ(co_await text_from(0), "0123456789");
+    EXPECT_EQ(outlet_.contexts, "");
+    EXPECT_EQ(co_await text_from(6), "6789");
+    EXPECT_EQ(outlet_.contexts, "345");
+  });
 }
 
 }  // namespace

@@ -78,6 +78,58 @@ TEST_F(Damage, AfterAFailedSuspendTheMachineGoesOn) {
   });
 }
 
+// Old memory on a newer disk would be the worst end of a suspend: the next server resumes whatever
+// is called `saved`.
+TEST_F(Damage, ASuspendWhoseDirectoryIsNotSyncedLeavesNothingToResume) {
+  run([]() -> Task<void> {
+    CO_VALUE(auto snapshot, co_await world().default_snapshot());
+    CO_VALUE(auto machine, co_await world().launch(snapshot));
+    CO_OK(co_await start_counting(*machine));
+    machine::FaultPoints& faults = world().engine().host().faults();
+    int syncs = 0;
+    faults.set_check([&](std::string_view point) -> Result<> {
+      if (point == "sync_directory" && syncs++ == 0) return fail(Code::unavailable, "EIO");
+      return {};
+    });
+    const auto failed = co_await machine->suspend(in_seconds(60));
+    faults.set_check(nullptr);
+    EXPECT_FALSE(failed);
+    EXPECT_EQ(syncs, 2) << "the removal of the name is synced before the guest goes on";
+    CO_OK(co_await still_counting(*machine));
+    const std::string id = machine->id();
+    EXPECT_FALSE(sys::exists(file(id, "saved")));
+    EXPECT_FALSE(world().engine().is_suspended(id));
+    // A server that starts now finds the machine that runs.
+    machine.reset();
+    auto next = world().another_engine();
+    CO_VALUE(auto found, co_await next->attach(id, in_seconds(60)));
+    CO_OK(co_await still_counting(*found));
+    CO_OK(co_await found->terminate(in_seconds(20)));
+  });
+}
+
+TEST_F(Damage, ASuspendThatCannotBeTakenBackIsASuspend) {
+  run([]() -> Task<void> {
+    CO_VALUE(auto snapshot, co_await world().default_snapshot());
+    CO_VALUE(auto machine, co_await world().launch(snapshot));
+    CO_OK(co_await start_counting(*machine));
+    machine::FaultPoints& faults = world().engine().host().faults();
+    faults.set_check([](std::string_view point) -> Result<> {
+      if (point == "sync_directory") return fail(Code::unavailable, "EIO");
+      return {};
+    });
+    const auto suspended = co_await machine->suspend(in_seconds(60));
+    faults.set_check(nullptr);
+    CO_OK(suspended);
+    EXPECT_TRUE(co_await machine->wait_exit(in_seconds(5)));
+    const std::string id = machine->id();
+    CO_VALUE(machine, co_await world().engine().resume(id, in_seconds(60)));
+    CO_OK(co_await machine->wake(fresh_identity(id, 2), in_seconds(60)));
+    CO_OK(co_await still_counting(*machine));
+    CO_OK(co_await machine->terminate(in_seconds(20)));
+  });
+}
+
 TEST_F(Damage, AfterAFailedForkTheMachineGoesOnAndNoChildIsLeft) {
   run([]() -> Task<void> {
     CO_VALUE(auto snapshot, co_await world().default_snapshot());

@@ -451,5 +451,21 @@ TEST_F(BaseRam, IsNotTakenFromAnotherProcess) {
   });
 }
 
+// A data directory that somebody deletes takes the memory with it that was held for it.
+TEST_F(BaseRam, IsNotHeldForADirectoryThatIsGone) {
+  const std::string place = world().data_dir() + "/" + world().next_id("holder");
+  ASSERT_TRUE(sys::mkdirs(place, 0700));
+  auto ram = machine::RamImage::create(1 << 20);
+  ASSERT_TRUE(ram && ram->seal());
+  ASSERT_TRUE(machine::start_holder(world().engine().host().config().holder, place, *ram));
+  const auto holder = read_holder(place);
+  ASSERT_TRUE(holder) << holder.error().text();
+  const auto process = machine::adopt(holder->process);
+  ASSERT_TRUE(process) << process.error().text();
+  ASSERT_TRUE(machine::adopt_from_holder(place, 1 << 20));
+  ASSERT_TRUE(sys::remove_tree(place));
+  EXPECT_TRUE(process->wait(in_seconds(20)));
+}
+
 }  // namespace
 }  // namespace firebreak::testing_support

@@ -35,7 +35,7 @@ class AwsFront : public control::FakeWorld {
  protected:
   AwsFront() {
     const auto tenant = control::run_task(io_, keys_.create_tenant("a", {}));
-    const auto issued = control::run_task(io_, keys_.issue(tenant->id, "k", false));
+    const auto issued = control::run_task(io_, keys_.issue(tenant->id, "k"));
     key_ = {.access_key_id = issued->key.id.str(),
             .secret = issued->secret_access_key,
             .session_token = {}};

@@ -11,16 +11,18 @@ constexpr std::size_t kPiece = 256UL << 10;
 // A slow store may take long, but not for ever without a byte.
 constexpr auto kIdle = std::chrono::seconds(60);
 
-std::unexpected<Error> not_an_archive(const Error& error) {
-  return fail(Code::invalid, "ARCHIVE_INVALID: " + error.message);
+std::unexpected<Error> not_an_archive(Error error) {
+  error.code = Code::invalid;
+  error.reason = Reason{"archive_invalid"}.word;
+  return std::unexpected(std::move(error));
 }
 
 Result<control::BuildRequest::Context> finish(image::ContextUpload& upload) {
   auto context = upload.finish();
   if (!context) return not_an_archive(context.error());
   if ((*context)->find("Dockerfile") == nullptr)
-    return fail(Code::not_found,
-                "ARCHIVE_DOCKERFILE_NOT_FOUND: the zip has no Dockerfile at its root");
+    return fail(Code::not_found, Reason{"archive_without_dockerfile"},
+                "the zip has no Dockerfile at its root");
   return control::BuildRequest::Context(*std::move(context));
 }
 
@@ -45,19 +47,19 @@ Result<> Artifacts::allow(const core::TenantId& tenant, const ArtifactPlace& pla
       core::decide(role->policy, {.action = "s3:GetObject", .resource = resource, .prefix = {}}) ==
           core::RoleVerdict::allowed)
     return {};
-  return fail(Code::denied, "S3_ACCESS_DENIED: the build role " + place.role +
-                                " does not allow s3:GetObject on " + resource);
+  return fail(Code::denied, Reason{"object_denied"},
+              "the build role " + place.role + " does not allow s3:GetObject on " + resource);
 }
 
 Result<Artifacts::Context> Artifacts::read_own(const core::TenantId& tenant,
                                                const ArtifactPlace& place) const {
   if (!own_.bucket(tenant, place.bucket))
-    return fail(Code::not_found,
-                "S3_NO_SUCH_BUCKET: the bucket " + place.bucket + " does not exist");
+    return fail(Code::not_found, Reason{"bucket_not_found"},
+                "the bucket " + place.bucket + " does not exist");
   const auto info = own_.find(tenant, place.bucket, place.key);
   if (!info)
-    return fail(Code::not_found,
-                "S3_NO_SUCH_KEY: the bucket " + place.bucket + " has no object " + place.key);
+    return fail(Code::not_found, Reason{"object_not_found"},
+                "the bucket " + place.bucket + " has no object " + place.key);
   FB_TRY_ASSIGN(const UniqueFd file, own_.open(tenant, place.bucket, *info));
   FB_TRY_ASSIGN(auto upload, image::ContextUpload::create(directory_));
   std::string piece(kPiece, '\0');
@@ -89,9 +91,12 @@ net::Task<Result<Artifacts::Context>> Artifacts::read_remote(core::TenantId tena
   for (bool more = true; more;) {
     auto bytes = co_await (*object)->read(deadline.earlier(Deadline::in(kIdle)));
     if (!bytes && bytes.error().code == Code::exhausted) co_return not_an_archive(bytes.error());
-    if (!bytes)
-      co_return fail(Code::unavailable, "the S3 endpoint broke off; try again later",
-                     bytes.error().text());
+    if (!bytes) {
+      Error error =
+          fail(Code::unavailable, "the S3 endpoint broke off", Repair{"try again later"}).error();
+      error.detail = bytes.error().text();
+      co_return std::unexpected(std::move(error));
+    }
     more = !bytes->empty();
     waiting += *bytes;
     if (more && waiting.size() < kPiece) continue;

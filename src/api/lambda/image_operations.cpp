@@ -7,7 +7,7 @@ namespace firebreak::api {
 namespace {
 
 using core::ImageState;
-using lambda::Place;
+using lambda::ArnScope;
 
 constexpr core::Seconds kTokenLife{24 * 3600};
 
@@ -15,7 +15,7 @@ std::unexpected<AwsError> invalid(std::string message) {
   return refuse("ValidationException", 400, std::move(message));
 }
 
-std::unexpected<AwsError> conflict(const Place& place, const core::Image& image,
+std::unexpected<AwsError> conflict(const ArnScope& place, const core::Image& image,
                                    const std::string& why) {
   AwsError error(Error{
       Code::conflict, "The MicroVM image " + lambda::image_arn(place, image) + " " + why, {}});
@@ -36,7 +36,7 @@ std::string sortable(std::uint64_t number) {
 }
 
 // The answer of create and update: the image, and the version as it was ordered.
-json::object ordered_json(const Place& place, const control::NewVersion& ordered) {
+json::object ordered_json(const ArnScope& place, const control::NewVersion& ordered) {
   json::object out = lambda::version_json(place, ordered.image, ordered.version);
   out.erase("status");
   out["name"] = ordered.image.name;
@@ -313,7 +313,7 @@ LambdaApi::Answer LambdaApi::list_versions(Input& in) {
 LambdaApi::Answer LambdaApi::update_version(Input& in) {
   FB_CO_TRY_ASSIGN(const core::Image image,
                    co_await find_image(in, in.text("imageIdentifier"), false));
-  FB_CO_TRY_ASSIGN(core::ImageVersion version,
+  FB_CO_TRY_ASSIGN(const core::ImageVersion version,
                    co_await find_version(image, in.text("imageVersion")));
   if (in_transition(image))
     co_return conflict(in.place, image, "is " + std::string(to_string(image.state)));
@@ -322,12 +322,9 @@ LambdaApi::Answer LambdaApi::update_version(Input& in) {
     co_return conflict(in.place, image,
                        "has a version " + core::version_text(version.number) + " that is " +
                            std::string(to_string(version.state)) + "; it cannot be ACTIVE");
-  version.active = active;
-  version.updated = parts_.supervisor.services().clock.now();
-  FB_CO_TRY(
-      co_await db().run([&version](store::Store& store) { return store.update_version(version); }));
-  if (!active) co_await parts_.supervisor.pool().drop(version);
-  co_return lambda::version_json(in.place, image, version);
+  FB_CO_TRY_ASSIGN(const core::ImageVersion changed,
+                   co_await parts_.images.set_active(image.id, version.number, active));
+  co_return lambda::version_json(in.place, image, changed);
 }
 
 LambdaApi::Answer LambdaApi::delete_version(Input& in) {

@@ -163,7 +163,7 @@ class LambdaInputs : public control::FakeWorld {
                  .body = body,
                  .deadline = Deadline::in(std::chrono::seconds(10))};
     call.claim.region = "eu-1";
-    if (role_) call.caller.session = control::Session{.role = role_->name};
+    if (role_) call.caller.session = control::RoleSession{.role = role_->name};
     const auto done = control::run_task(io_, caught(api_->handle(call), obs::Exceptions(), "test"));
     if (done)
       return {.status = exchange.status, .headers = exchange.headers, .body = exchange.answer};

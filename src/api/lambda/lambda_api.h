@@ -61,7 +61,7 @@ class LambdaApi final : public AwsService {
   struct Input {
     AwsCall& call;
     const lambda::Operation& operation;
-    lambda::Place place;
+    lambda::ArnScope place;
     json::object body;
 
     const core::TenantId& tenant() const { return call.tenant(); }
@@ -108,7 +108,7 @@ class LambdaApi final : public AwsService {
   Answer terminate_microvm(Input& in);
   Answer create_auth_token(Input& in);
   Answer create_shell_auth_token(Input& in);
-  json::object microvm_json(const lambda::Place& place, const core::Microvm& microvm,
+  json::object microvm_json(const lambda::ArnScope& place, const core::Microvm& microvm,
                             bool managed) const;
   AwsResult<json::object> run_config(const Input& in, const core::ImageVersion& version) const;
   AwsResult<json::array> connectors(const Input& in, const json::array& arns,

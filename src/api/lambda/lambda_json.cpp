@@ -108,7 +108,7 @@ json::object idle_json(const core::IdlePolicy& policy) {
           {"autoResumeEnabled", policy.auto_resume}};
 }
 
-json::object image_json(const Place& place, const core::Image& image,
+json::object image_json(const ArnScope& place, const core::Image& image,
                         const std::vector<core::ImageVersion>& versions) {
   json::object out{{"imageArn", image_arn(place, image)},
                    {"name", image.name},
@@ -123,7 +123,7 @@ json::object image_json(const Place& place, const core::Image& image,
   return out;
 }
 
-json::object version_json(const Place& place, const core::Image& image,
+json::object version_json(const ArnScope& place, const core::Image& image,
                           const core::ImageVersion& version) {
   json::object out = kept(version.config);
   out.erase("clientToken");
@@ -149,7 +149,7 @@ json::object version_json(const Place& place, const core::Image& image,
   return out;
 }
 
-json::object build_json(const Place& place, const core::Image& image, const core::Build& build) {
+json::object build_json(const ArnScope& place, const core::Image& image, const core::Build& build) {
   json::object out{{"imageArn", image_arn(place, image)},
                    {"imageVersion", core::version_text(build.version)},
                    {"buildId", build.id.str()},

@@ -24,11 +24,11 @@ Result<core::Hooks> read_hooks(const json::object& hooks);
 json::object hooks_json(const core::Hooks& hooks);
 json::object idle_json(const core::IdlePolicy& policy);
 
-json::object image_json(const Place& place, const core::Image& image,
+json::object image_json(const ArnScope& place, const core::Image& image,
                         const std::vector<core::ImageVersion>& versions);
-json::object version_json(const Place& place, const core::Image& image,
+json::object version_json(const ArnScope& place, const core::Image& image,
                           const core::ImageVersion& version);
-json::object build_json(const Place& place, const core::Image& image, const core::Build& build);
+json::object build_json(const ArnScope& place, const core::Image& image, const core::Build& build);
 
 // Of builds: there is one kind of host.
 inline constexpr std::string_view kArchitecture = "X86_64";

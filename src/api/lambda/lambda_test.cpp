@@ -15,7 +15,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-const Place kPlace{"eu-1", "123456789012"};
+const ArnScope kPlace{"eu-1", "123456789012"};
 
 Operation operation(std::string_view name, bool extensions = false) {
   for (const Operation& each : operations(extensions)) {

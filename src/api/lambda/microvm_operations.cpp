@@ -51,7 +51,7 @@ Result<bool> is_managed(const store::Store& store, const core::Microvm& microvm)
 
 }  // namespace
 
-json::object LambdaApi::microvm_json(const lambda::Place& place, const core::Microvm& microvm,
+json::object LambdaApi::microvm_json(const lambda::ArnScope& place, const core::Microvm& microvm,
                                      bool managed) const {
   json::object out{
       {"microvmId", microvm.id.str()},
@@ -155,11 +155,10 @@ LambdaApi::Answer LambdaApi::run_microvm(Input& in) {
   if (const std::vector<std::string> named = names_in(config, "egress"); !named.empty())
     request.egress = named.front();
   const std::string inherited =
-      version.egress.empty() ? in.call.caller.tenant.egress.run_default : version.egress;
+      parts_.supervisor.egress().default_for(in.call.caller.tenant, version);
   FB_CO_TRY(allow_run(in, names_in(config, "ingress"), request.egress.value_or(inherited)));
   FB_CO_TRY_ASSIGN(request.role, execution_role(in));
-  request.image = image.id.str();
-  request.version = version.number;
+  request.chosen = {.image = image, .version = version};
   const json::object* idle = in.object("idlePolicy");
   request.idle = idle != nullptr ? read_idle(*idle) : no_idle();
   request.max_duration = core::Seconds(in.number("maximumDurationInSeconds", kDefaultDuration));
@@ -168,10 +167,9 @@ LambdaApi::Answer LambdaApi::run_microvm(Input& in) {
   request.request_hash = wire::sha256_hex(lambda::canonical_json(in.body));
   request.config =
       json::serialize(json::object{{"lambda", std::move(config)}, {"region", in.place.region}});
-  const bool request_egress = request.egress.has_value();
   auto launched = co_await parts_.supervisor.launch(in.call.caller.tenant, std::move(request),
                                                     in.call.deadline);
-  if (!launched && launched.error().code == Code::not_found && request_egress)
+  if (!launched && launched.error().reason == "egress_policy_not_found")
     co_return invalid("The network connector does not exist: " + launched.error().message);
   if (!launched && launched.error().code == Code::unavailable)
     co_return refuse("InsufficientCapacityException", 500, launched.error().message);
@@ -231,7 +229,7 @@ LambdaApi::Answer LambdaApi::suspend_microvm(Input& in) {
   // The supervisor would wait for a launch to end; AWS refuses.
   if (microvm.state == MicrovmState::pending)
     co_return std::unexpected(
-        Error{Code::conflict, "The MicroVM is PENDING; only a RUNNING one can be suspended", {}});
+        Error{Code::conflict, "The MicroVM is PENDING: only a RUNNING one can be suspended", {}});
   FB_CO_TRY(co_await parts_.supervisor.suspend(in.tenant(), in.microvm(), in.call.deadline));
   co_return json::object{};
 }
@@ -241,7 +239,7 @@ LambdaApi::Answer LambdaApi::resume_microvm(Input& in) {
                    co_await parts_.supervisor.get(in.tenant(), in.microvm()));
   if (microvm.state == MicrovmState::pending)
     co_return std::unexpected(
-        Error{Code::conflict, "The MicroVM is PENDING; only a SUSPENDED one can be resumed", {}});
+        Error{Code::conflict, "The MicroVM is PENDING: only a SUSPENDED one can be resumed", {}});
   FB_CO_TRY(co_await parts_.supervisor.resume(in.tenant(), in.microvm(), in.call.deadline));
   co_return json::object{};
 }

@@ -44,7 +44,7 @@ std::optional<Arn> parse_arn(std::string_view text) {
   return Arn{parts[3], parts[4], {parts.begin() + 5, parts.end()}};
 }
 
-AwsResult<> check_region(const Place& place, const Arn& arn, const std::string& text) {
+AwsResult<> check_region(const ArnScope& place, const Arn& arn, const std::string& text) {
   if (arn.region == place.region) return {};
   return invalid("The ARN " + text + " is of another region than the request's (" + place.region +
                  ")");
@@ -52,12 +52,12 @@ AwsResult<> check_region(const Place& place, const Arn& arn, const std::string& 
 
 }  // namespace
 
-std::string image_arn(const Place& place, std::string_view account, std::string_view name) {
+std::string image_arn(const ArnScope& place, std::string_view account, std::string_view name) {
   return "arn:aws:lambda:" + place.region + ":" + std::string(account) +
          ":microvm-image:" + std::string(name);
 }
 
-std::map<std::string, std::string> platform_env(const Place& place, const std::string& image,
+std::map<std::string, std::string> platform_env(const ArnScope& place, const std::string& image,
                                                 std::uint64_t version) {
   return {{"AWS_REGION", place.region},
           {"AWS_LAMBDA_MICROVM_IMAGE_NAME", image},
@@ -65,12 +65,12 @@ std::map<std::string, std::string> platform_env(const Place& place, const std::s
           {"AWS_LAMBDA_MICROVM_IMAGE_VERSION", core::version_text(version)}};
 }
 
-std::string image_arn(const Place& place, const core::Image& image) {
+std::string image_arn(const ArnScope& place, const core::Image& image) {
   return image_arn(place, image.tenant == core::kSystemTenant ? kManagedAccount : place.account,
                    image.name);
 }
 
-AwsResult<ImageName> parse_image_identifier(const Place& place, const std::string& text) {
+AwsResult<ImageName> parse_image_identifier(const ArnScope& place, const std::string& text) {
   if (core::check_image_name(text)) return ImageName{text, false};
   const auto arn = parse_arn(text);
   if (!arn || arn->rest.size() != 2 || arn->rest[0] != "microvm-image" ||
@@ -86,7 +86,7 @@ AwsResult<ImageName> parse_image_identifier(const Place& place, const std::strin
   return ImageName{std::string(arn->rest[1]), arn->account == kManagedAccount};
 }
 
-std::string connector_arn(const Place& place, const Connector& connector) {
+std::string connector_arn(const ArnScope& place, const Connector& connector) {
   const std::string prefix = "arn:aws:lambda:" + place.region + ":";
   if (connector.managed)
     return prefix + "aws:network-connector:" + std::string(kManagedConnector) + ":" +
@@ -100,7 +100,7 @@ Connector connector_named(std::string name) {
   return {std::move(name), managed};
 }
 
-AwsResult<Connector> parse_connector(const Place& place, const std::string& text,
+AwsResult<Connector> parse_connector(const ArnScope& place, const std::string& text,
                                      Direction direction) {
   const auto arn = parse_arn(text);
   if (!arn || arn->rest[0] != "network-connector")

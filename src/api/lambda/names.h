@@ -16,15 +16,15 @@ namespace firebreak::api::lambda {
 // Managed images have the account "aws".
 inline constexpr std::string_view kManagedAccount = "aws";
 
-struct Place {
+struct ArnScope {
   std::string region;
   std::string account;
 };
 
-std::string image_arn(const Place& place, const core::Image& image);
-std::string image_arn(const Place& place, std::string_view account, std::string_view name);
+std::string image_arn(const ArnScope& place, const core::Image& image);
+std::string image_arn(const ArnScope& place, std::string_view account, std::string_view name);
 // What a program finds in its environment beside its own, as on AWS.
-std::map<std::string, std::string> platform_env(const Place& place, const std::string& image,
+std::map<std::string, std::string> platform_env(const ArnScope& place, const std::string& image,
                                                 std::uint64_t version);
 
 struct ImageName {
@@ -33,7 +33,7 @@ struct ImageName {
 };
 // A full ARN of this region and account (or of the account "aws"), or a bare name. An ARN of
 // another account is denied, whether or not there is such an image.
-AwsResult<ImageName> parse_image_identifier(const Place& place, const std::string& text);
+AwsResult<ImageName> parse_image_identifier(const ArnScope& place, const std::string& text);
 
 enum class Direction { ingress, egress };
 
@@ -42,10 +42,10 @@ struct Connector {
   std::string name;
   bool managed = true;
 };
-std::string connector_arn(const Place& place, const Connector& connector);
+std::string connector_arn(const ArnScope& place, const Connector& connector);
 // By a name as it is kept.
 Connector connector_named(std::string name);
-AwsResult<Connector> parse_connector(const Place& place, const std::string& arn,
+AwsResult<Connector> parse_connector(const ArnScope& place, const std::string& arn,
                                      Direction direction);
 
 inline constexpr std::string_view kHttpIngress = "HTTP_INGRESS";

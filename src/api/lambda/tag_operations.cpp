@@ -26,7 +26,7 @@ net::Task<AwsResult<core::Tags>> change_tags(store::Database& db, core::TenantId
   co_return tags;
 }
 
-AwsResult<std::string> tagged_image(const lambda::Place& place, const std::string& arn) {
+AwsResult<std::string> tagged_image(const lambda::ArnScope& place, const std::string& arn) {
   // Functions, layers and the rest can be named, but there are none.
   if (arn.find(":microvm-image:") == std::string::npos)
     return refuse("ResourceNotFoundException", 404, "The resource " + arn + " does not exist");

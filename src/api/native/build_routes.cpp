@@ -4,7 +4,9 @@
 #include "api/native/microvm_json.h"
 #include "api/native/native_api.h"
 #include "base/text.h"
+#include "base/words.h"
 #include "control/version_config.h"
+#include "core/request_fields.h"
 #include "image/context_upload.h"
 #include "wire/crypto.h"
 
@@ -19,14 +21,6 @@ struct Found {
   core::ImageVersion version;
   core::Build build;
 };
-
-Result<std::pair<std::string, std::string>> name_and_value(const std::string& text,
-                                                           const char* what) {
-  const auto at = text.find('=');
-  if (at == std::string::npos || at == 0)
-    return fail(Code::invalid, std::string(what) + " must be NAME=VALUE");
-  return std::pair(text.substr(0, at), text.substr(at + 1));
-}
 
 // "/health:8080"
 Result<> read_ready(const std::string& text, control::BuildRequest& request) {
@@ -46,10 +40,10 @@ Result<> read_ready(const std::string& text, control::BuildRequest& request) {
 Result<> read_secrets(const wire::Headers& headers, control::BuildRequest& request) {
   for (const auto& header : headers) {
     if (header.name != "x-build-secret") continue;
-    FB_TRY_ASSIGN(const auto secret, name_and_value(header.value, "x-build-secret"));
-    const auto value = wire::from_base64(secret.second);
+    FB_TRY_ASSIGN(const auto secret, parse_pair(header.value, "x-build-secret"));
+    const auto value = wire::from_base64(secret.value);
     if (!value) return fail(Code::invalid, "x-build-secret must be ID=BASE64");
-    request.secrets[secret.first] = *value;
+    request.secrets[secret.name] = *value;
   }
   return {};
 }
@@ -65,26 +59,21 @@ Result<control::BuildRequest> read_request(const Call& call) {
   request.python_context = call.flag("pythonContext");
   request.egress = call.query("egress");
   request.build_egress = call.query("buildEgress");
-  if (call.target.has_query("memoryMib")) {
-    const auto memory = parse_u64(call.query("memoryMib"));
-    if (!memory || *memory > (1U << 30)) return fail(Code::invalid, "memoryMib must be a number");
-    request.memory_mib = static_cast<std::uint32_t>(*memory);
-  } else {
-    request.memory_mib = 512;
-  }
+  request.memory_mib = static_cast<std::uint32_t>(call.number("memoryMib").value_or(512));
   for (const auto& [name, value] : call.target.query) {
     if (name == "arg") {
-      FB_TRY_ASSIGN(const auto arg, name_and_value(value, "arg"));
-      request.args[arg.first] = arg.second;
+      FB_TRY_ASSIGN(const NameValue arg, parse_pair(value, "arg"));
+      request.args[arg.name] = arg.value;
     } else if (name == "env") {
-      FB_TRY_ASSIGN(const auto env, name_and_value(value, "env"));
-      request.env[env.first] = env.second;
+      FB_TRY_ASSIGN(const NameValue env, parse_pair(value, "env"));
+      request.env[env.name] = env.value;
     } else if (name == "preload") {
       FB_TRY(core::add_preload(request.preload, value));
     }
   }
   if (call.target.has_query("hooks")) {
     FB_TRY_ASSIGN(const json::object hooks, parse_json_object(call.query("hooks")));
+    FB_TRY(check_object(hooks, core::hook_fields(), "hooks."));
     FB_TRY_ASSIGN(request.hooks, parse_hooks(hooks));
   }
   FB_TRY(read_ready(call.query("ready"), request));
@@ -165,7 +154,8 @@ net::Task<Result<Found>> find(control::Images& images, store::Database& db, Call
     if (text == "latest" ? latest : number && version.number == *number) chosen = &version;
   }
   if (chosen == nullptr)
-    co_return fail(Code::not_found, "image " + found.image.name + " has no version " + text);
+    co_return fail(Code::not_found, Reason{"version_not_found"},
+                   "image " + found.image.name + " has no version " + text);
   found.version = *chosen;
   FB_CO_TRY_ASSIGN(const auto builds, co_await db.run([&](const store::Store& store) {
     return store.list_builds(found.image.id, found.version.number);
@@ -259,26 +249,23 @@ void NativeApi::add_build_routes() {
   store::Database& db = supervisor_.services().db;
   router_.add({"GET", "/v1/bases",
                "The bases that FROM can name on every server, their versions and other names",
-               false, Carries::guest_bytes,
-               [this](Call& call) { return list_bases(builds_, call); }});
+               false, Carries::nothing, [this](Call& call) { return list_bases(builds_, call); }});
   router_.add(
       {"GET", "/v1/build-cache", "What builds keep for your next ones, in bytes", false,
-       Carries::guest_bytes, [this](Call& call) -> net::Task<Result<>> {
+       Carries::nothing, [this](Call& call) -> net::Task<Result<>> {
          FB_CO_TRY_ASSIGN(const control::CacheUse use, co_await builds_.cache_use(call.tenant()));
          co_return co_await call.reply_json(200, json::object{{"layers", use.layers},
                                                               {"layerBytes", use.layer_bytes},
                                                               {"mountBytes", use.mount_bytes}});
        }});
-  router_.add({"POST", "/v1/images/{image}/builds",
-               "Build from a Dockerfile; the body is the context as tar or zip: ?file, ?target, "
-               "?arg=NAME=VALUE, ?env=NAME=VALUE, ?memoryMib, ?noCache=1, ?ready=PATH:PORT, "
-               "?hooks=JSON, ?egress, ?buildEgress, ?pythonContext=1, ?preload=LANGUAGE=MODULES, "
-               "?pruneVersions=1; secrets as headers x-build-secret: ID=BASE64",
-               false, Carries::guest_bytes,
-               [this](Call& call) { return build(builds_, pool_, call); }});
+  router_.add(
+      {"POST", "/v1/images/{image}/builds",
+       "Build from a Dockerfile; the body is the context as tar or zip, secrets are headers "
+       "x-build-secret: ID=BASE64",
+       false, Carries::nothing, [this](Call& call) { return build(builds_, pool_, call); }});
   router_.add({"POST", "/v1/images/{image}/prune",
                "Remove all versions but the newest that can run and those whose microVMs live",
-               false, Carries::guest_bytes, [this](Call& call) { return prune(images_, call); }});
+               false, Carries::nothing, [this](Call& call) { return prune(images_, call); }});
   router_.add({"GET", "/v1/images/{image}/versions/{version}",
                "One version, or latest: how it was made, what it runs, what it occupies", false,
                Carries::guest_bytes, [this, &db](Call& call) -> net::Task<Result<>> {
@@ -287,12 +274,11 @@ void NativeApi::add_build_routes() {
                      200, to_json(found, images_.occupied(found.version)));
                }});
   router_.add({"GET", "/v1/images/{image}/versions/{version}/log",
-               "What its build printed, as text, or as server-sent events if those are accepted: "
-               "?follow=1 until the build has ended",
+               "What its build printed, as text, or as server-sent events if those are accepted",
                false, Carries::guest_bytes,
                [this, &db](Call& call) { return log(images_, builds_, db, call); }});
   router_.add({"POST", "/v1/images/{image}/versions/{version}/cancel", "End its build", false,
-               Carries::guest_bytes, [this, &db](Call& call) -> net::Task<Result<>> {
+               Carries::nothing, [this, &db](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const Found found, co_await find(images_, db, call));
                  if (found.image.tenant != call.tenant())
                    co_return fail(Code::denied, "this image is the system's");
@@ -300,7 +286,7 @@ void NativeApi::add_build_routes() {
                  co_return co_await call.reply_json(200, json::object{});
                }});
   router_.add({"DELETE", "/v1/images/{image}/versions/{version}",
-               "Remove one version; the last one goes with its image", false, Carries::guest_bytes,
+               "Remove one version; the last one goes with its image", false, Carries::nothing,
                [this, &db](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const Found found, co_await find(images_, db, call));
                  if (found.image.tenant != call.tenant())

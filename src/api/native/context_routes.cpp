@@ -123,7 +123,6 @@ net::Task<Result<>> collect_run(Call& call, const session::Guest& guest, session
 
 net::Task<Result<>> run(session::Guests& guests, Call& call) {
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
-  FB_CO_TRY(check_known(body, {"code", "timeoutMs", "stream"}));
   JsonReader reader(body);
   session::Snippet snippet{.context = call.param("context"),
                            .text = reader.string("code"),
@@ -137,7 +136,6 @@ net::Task<Result<>> run(session::Guests& guests, Call& call) {
 
 net::Task<Result<>> create(session::Guests& guests, Call& call) {
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
-  FB_CO_TRY(check_known(body, {"language", "cwd", "env", "user", "id"}));
   JsonReader reader(body);
   session::NewContext wanted;
   wanted.language = reader.string("language");
@@ -182,7 +180,6 @@ net::Task<Result<>> restart(session::Guests& guests, Call& call) {
 
 net::Task<Result<>> interrupt(session::Guests& guests, Call& call) {
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
-  FB_CO_TRY(check_known(body, {"run"}));
   JsonReader reader(body);
   std::optional<std::string> run;
   if (std::string name = reader.string_or("run", ""); !name.empty()) run = std::move(name);
@@ -197,8 +194,7 @@ net::Task<Result<>> interrupt(session::Guests& guests, Call& call) {
 
 void NativeApi::add_context_routes() {
   session::Guests& g = guests_;
-  router_.add({"POST", "/v1/microvms/{id}/contexts",
-               "Start an interpreter: {language: python|bash|node, cwd, env, user, id}", false,
+  router_.add({"POST", "/v1/microvms/{id}/contexts", "Start an interpreter", false,
                Carries::guest_bytes, [&g](Call& call) { return create(g, call); }});
   router_.add({"GET", "/v1/microvms/{id}/contexts", "List contexts", false, Carries::guest_bytes,
                [&g](Call& call) { return list(g, call); }});
@@ -207,10 +203,10 @@ void NativeApi::add_context_routes() {
   router_.add({"DELETE", "/v1/microvms/{id}/contexts/{context}", "End a context", false,
                Carries::guest_bytes, [&g](Call& call) { return remove(g, call); }});
   router_.add({"POST", "/v1/microvms/{id}/contexts/{context}/run",
-               "Run code in it: {code, timeoutMs, stream}; variables stay for the next run", false,
-               Carries::guest_bytes, [&g](Call& call) { return run(g, call); }});
+               "Run code in it; variables stay for the next run", false, Carries::guest_bytes,
+               [&g](Call& call) { return run(g, call); }});
   router_.add({"POST", "/v1/microvms/{id}/contexts/{context}/interrupt",
-               "Interrupt what runs: {run} only that run; {interrupted: false} when it does not",
+               "Interrupt what runs, or only one run; {interrupted: false} when it does not run",
                false, Carries::guest_bytes, [&g](Call& call) { return interrupt(g, call); }});
   router_.add({"POST", "/v1/microvms/{id}/contexts/{context}/restart", "Start it afresh, same id",
                false, Carries::guest_bytes, [&g](Call& call) { return restart(g, call); }});

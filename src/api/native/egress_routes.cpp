@@ -1,7 +1,6 @@
 // Routes of networks: policies, what a tenant gets at most, what a microVM was allowed and denied.
 #include "api/native/microvm_json.h"
 #include "api/native/native_api.h"
-#include "base/text.h"
 #include "egress/networks.h"
 
 namespace firebreak::api {
@@ -27,9 +26,9 @@ net::Task<Result<>> set_tenant(control::Supervisor& supervisor, control::KeyRing
                                Call& call) {
   FB_CO_TRY_ASSIGN(const core::TenantId id, core::parse_tenant_id(call.param("tenant")));
   const core::Tenant* tenant = keys.tenant(id);
-  if (tenant == nullptr) co_return fail(Code::not_found, "there is no tenant " + id.str());
+  if (tenant == nullptr)
+    co_return fail(Code::not_found, Reason{"tenant_not_found"}, "there is no tenant " + id.str());
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
-  FB_CO_TRY(check_known(body, {"default", "maximum"}));
   JsonReader reader(body);
   core::EgressSettings settings = tenant->egress;
   settings.run_default = reader.string_or("default", settings.run_default);
@@ -50,13 +49,7 @@ net::Task<Result<>> read_log(control::Supervisor& supervisor, Call& call) {
     answer["decisions"] = json::array();
     co_return co_await call.reply_json(200, answer);
   }
-  std::uint64_t limit = 100;
-  if (call.target.has_query("limit")) {
-    const auto given = parse_u64(call.query("limit"));
-    if (!given || *given == 0 || *given > 10'000)
-      co_return fail(Code::invalid, "limit must be 1 to 10000");
-    limit = *given;
-  }
+  const std::uint64_t limit = call.number("limit").value_or(100);
   FB_CO_TRY_ASSIGN(json::object log, networks->log_json(id.str(), limit, call.flag("suggest")));
   for (auto& [key, value] : log) answer[key] = std::move(value);
   if (auto counters = co_await networks->counters(id.str())) {
@@ -95,12 +88,13 @@ void NativeApi::add_egress_routes() {
                  co_return co_await call.reply_json(200, json::object{});
                }});
   router_.add({"PUT", "/v1/tenants/{tenant}/egress",
-               "Set a tenant's default and maximum egress policy: {default, maximum}", true,
-               Carries::nothing, [&s, &keys](Call& call) { return set_tenant(s, keys, call); }});
-  router_.add({"GET", "/v1/microvms/{id}/egress",
-               "What it was allowed and denied, newest last; ?limit, and with ?suggest=1 the "
-               "smallest policy that would have sufficed",
-               false, Carries::nothing, [&s](Call& call) { return read_log(s, call); }});
+               "Set a tenant's default and maximum egress policy", true, Carries::nothing,
+               [&s, &keys](Call& call) { return set_tenant(s, keys, call); }});
+  router_.add(
+      {"GET", "/v1/microvms/{id}/egress",
+       "What it was allowed and denied, newest last, and the smallest policy that would have "
+       "sufficed",
+       false, Carries::nothing, [&s](Call& call) { return read_log(s, call); }});
 }
 
 }  // namespace firebreak::api

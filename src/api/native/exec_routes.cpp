@@ -4,7 +4,6 @@
 #include "api/native/microvm_json.h"
 #include "api/native/native_api.h"
 #include "api/native/output_json.h"
-#include "base/text.h"
 #include "session/exec.h"
 #include "wire/crypto.h"
 
@@ -21,8 +20,6 @@ struct ExecRequest {
 };
 
 Result<ExecRequest> parse_exec(const json::object& body) {
-  FB_TRY(check_known(body, {"argv", "shell", "env", "cwd", "user", "stdin", "stdinBase64",
-                            "timeoutMs", "stream", "pty", "openStdin"}));
   JsonReader reader(body);
   ExecRequest request;
   session::Command& command = request.command;
@@ -43,7 +40,6 @@ Result<ExecRequest> parse_exec(const json::object& body) {
       request.input = *std::move(decoded);
   }
   if (const json::object* pty = reader.object("pty", false)) {
-    FB_TRY(check_known(*pty, {"cols", "rows"}));
     JsonReader size(*pty, "pty.");
     constexpr std::uint64_t kMostCells = 10000;
     command.terminal = session::TerminalSize{
@@ -107,8 +103,6 @@ net::Task<Result<>> stream_exec(Call& call, const session::Guest& guest, ExecReq
 net::Task<Result<>> run_exec(session::Guests& guests, Call& call) {
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
   FB_CO_TRY_ASSIGN(ExecRequest request, parse_exec(body));
-  if (body.contains("openStdin"))
-    co_return fail(Code::invalid, "openStdin is of /execs; use stdin here");
   FB_CO_TRY_ASSIGN(const session::Guest guest, co_await enter(guests, call));
   if (request.stream) co_return co_await stream_exec(call, guest, std::move(request));
 
@@ -126,12 +120,10 @@ net::Task<Result<>> run_exec(session::Guests& guests, Call& call) {
 net::Task<Result<>> start_exec(session::Guests& guests, Call& call) {
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
   FB_CO_TRY_ASSIGN(ExecRequest request, parse_exec(body));
-  if (body.contains("stream"))
-    co_return fail(Code::invalid, "stream is of /exec; follow .../output here");
   // Nobody reads the output yet: only what the pipe holds is sure to be taken.
   if (request.input.size() > kPipe)
-    co_return fail(Code::invalid,
-                   "stdin is longer than 64 KiB; use \"openStdin\": true and .../stdin");
+    co_return fail(Code::invalid, "stdin is longer than 64 KiB",
+                   Repair{"use \"openStdin\": true and .../stdin"});
   FB_CO_TRY_ASSIGN(const session::Guest guest, co_await enter(guests, call));
   FB_CO_TRY_ASSIGN(const std::string id,
                    co_await session::start(guest, std::move(request.command),
@@ -160,12 +152,6 @@ net::Task<Result<>> remove_exec(session::Guests& guests, Call& call) {
   co_return co_await call.reply_json(200, json::object());
 }
 
-net::Task<Result<std::uint64_t>> offset_of(const Call& call) {
-  const auto offset = parse_u64(call.target.has_query("offset") ? call.query("offset") : "0");
-  if (!offset) co_return fail(Code::invalid, "offset must be a number");
-  co_return *offset;
-}
-
 // Follows an exec's output to its end, or to what there is now.
 net::Task<Result<>> send_output(Call& call, session::ExecEvents& events,
                                 std::optional<std::uint64_t> until) {
@@ -181,7 +167,7 @@ net::Task<Result<>> send_output(Call& call, session::ExecEvents& events,
 }
 
 net::Task<Result<>> follow_exec(session::Guests& guests, Call& call) {
-  FB_CO_TRY_ASSIGN(const std::uint64_t offset, co_await offset_of(call));
+  const std::uint64_t offset = call.number("offset").value_or(0);
   FB_CO_TRY_ASSIGN(const session::Guest guest, co_await enter(guests, call));
   FB_CO_TRY_ASSIGN(auto events,
                    co_await session::follow(guest, call.param("exec"), offset, call.deadline));
@@ -198,7 +184,7 @@ net::Task<Result<>> follow_exec(session::Guests& guests, Call& call) {
 }
 
 net::Task<Result<>> write_stdin(session::Guests& guests, Call& call) {
-  FB_CO_TRY_ASSIGN(std::uint64_t at, co_await offset_of(call));
+  std::uint64_t at = call.number("offset").value_or(0);
   FB_CO_TRY_ASSIGN(const session::Guest guest, co_await enter(guests, call));
   const Deadline deadline = Deadline::in(kStreamDeadline);
   const std::string& exec = call.param("exec");
@@ -216,11 +202,9 @@ net::Task<Result<>> write_stdin(session::Guests& guests, Call& call) {
 
 net::Task<Result<>> signal_exec(session::Guests& guests, Call& call) {
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
-  FB_CO_TRY(check_known(body, {"signal", "group"}));
   JsonReader reader(body);
   const std::uint64_t signal = reader.u64_or("signal", 15);
   const bool group = reader.boolean_or("group", true);
-  if (signal == 0 || signal > 64) reader.reject("signal", "must be 1 to 64");
   FB_CO_TRY(reader.result());
   FB_CO_TRY_ASSIGN(const session::Guest guest, co_await enter(guests, call));
   FB_CO_TRY(co_await session::send_signal(guest, call.param("exec"), static_cast<int>(signal),
@@ -230,13 +214,9 @@ net::Task<Result<>> signal_exec(session::Guests& guests, Call& call) {
 
 net::Task<Result<>> resize_exec(session::Guests& guests, Call& call) {
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
-  FB_CO_TRY(check_known(body, {"cols", "rows"}));
   JsonReader reader(body);
-  constexpr std::uint64_t kMostCells = 10000;
   const std::uint64_t cols = reader.u64("cols");
   const std::uint64_t rows = reader.u64("rows");
-  if (cols == 0 || cols > kMostCells) reader.reject("cols", "must be 1 to 10000");
-  if (rows == 0 || rows > kMostCells) reader.reject("rows", "must be 1 to 10000");
   FB_CO_TRY(reader.result());
   FB_CO_TRY_ASSIGN(const session::Guest guest, co_await enter(guests, call));
   const session::TerminalSize size{static_cast<std::uint32_t>(cols),
@@ -260,16 +240,14 @@ void NativeApi::add_exec_routes() {
                [&g](Call& call) { return show_exec(g, call); }});
   router_.add({"DELETE", "/v1/microvms/{id}/execs/{exec}", "Kill all it started and forget it",
                false, Carries::guest_bytes, [&g](Call& call) { return remove_exec(g, call); }});
-  router_.add({"GET", "/v1/microvms/{id}/execs/{exec}/output",
-               "Follow its output (NDJSON) from ?offset; ?follow=0 ends with what is there", false,
+  router_.add({"GET", "/v1/microvms/{id}/execs/{exec}/output", "Follow its output (NDJSON)", false,
                Carries::guest_bytes, [&g](Call& call) { return follow_exec(g, call); }});
-  router_.add({"POST", "/v1/microvms/{id}/execs/{exec}/stdin",
-               "Body bytes to its stdin at ?offset; ?eof=1 closes it", false, Carries::guest_bytes,
-               [&g](Call& call) { return write_stdin(g, call); }});
-  router_.add({"POST", "/v1/microvms/{id}/execs/{exec}/signal", "Send a signal: {signal}", false,
+  router_.add({"POST", "/v1/microvms/{id}/execs/{exec}/stdin", "Body bytes to its stdin", false,
+               Carries::guest_bytes, [&g](Call& call) { return write_stdin(g, call); }});
+  router_.add({"POST", "/v1/microvms/{id}/execs/{exec}/signal", "Send a signal", false,
                Carries::guest_bytes, [&g](Call& call) { return signal_exec(g, call); }});
-  router_.add({"POST", "/v1/microvms/{id}/execs/{exec}/resize", "Resize its terminal: {cols, rows}",
-               false, Carries::guest_bytes, [&g](Call& call) { return resize_exec(g, call); }});
+  router_.add({"POST", "/v1/microvms/{id}/execs/{exec}/resize", "Resize its terminal", false,
+               Carries::guest_bytes, [&g](Call& call) { return resize_exec(g, call); }});
 }
 
 }  // namespace firebreak::api

@@ -4,10 +4,14 @@
 #include <string>
 #include <utility>
 
+#include "core/request_fields.h"
+
 namespace firebreak::api {
 namespace {
 
 constexpr std::string_view kFlag = "1 or true";
+constexpr std::uint64_t kLongestLife = 366UL * 24 * 3600;
+constexpr std::uint64_t kMostCells = 10'000;  // of a terminal, in each direction
 
 Field strings(std::string_view name, std::string_view about, bool required = false) {
   return {name, "array", about, required, false, "string"};
@@ -18,80 +22,67 @@ Field texts(std::string_view name, std::string_view about) {
   return {name, "object", about, false, false, "string"};
 }
 
-Field object(std::string_view name, std::string_view about, std::vector<Field> members,
-             bool required = false) {
+Field object(std::string_view name, std::string_view about, Fields members, bool required = false) {
   return {name, "object", about, required, false, {}, std::move(members)};
 }
 
-const std::vector<Field> kIdle{
-    {"maxIdleSeconds", "integer", "at most 604800; then it is suspended", true},
-    {"suspendedSeconds", "integer", "at most 604800; then it is ended; default 86400"},
-    {"autoResume", "boolean", "a call wakes it; default true"},
-    {"rule", "string", "work (default) or traffic: what keeps it awake"}};
+const Fields kApp{strings("argv", "program and arguments", true),
+                  texts("env", "environment, added to the image's"),
+                  {"cwd", "string", "directory; default /"},
+                  {"user", "string", "name, uid, or uid:gid; default root"},
+                  {"pid1", "boolean", "it is PID 1 of its microVM; default true"}};
 
-const std::vector<Field> kHook{{"enabled", "boolean", "default false"},
-                               {"timeout", "integer", "seconds; 0: the hook's default"}};
-const std::vector<Field> kHooks{{"port", "integer", "where the application answers hooks"},
-                                object("ready", "may the snapshot be taken", kHook),
-                                object("validate", "is a first clone fit", kHook),
-                                object("run", "after a launch", kHook),
-                                object("resume", "after a resume", kHook),
-                                object("suspend", "before a suspend", kHook),
-                                object("terminate", "before the end", kHook)};
+const Fields kTemplate{
+    {"image", "string", "default python"},
+    {"environment", "string", "default-public, internal-only, or the name of an egress policy"},
+    strings("languages", "of python, bash, node; the first is the default"),
+    {"callSeconds", "integer", "time limit of a call; default 60"},
+    {"sessionSeconds", "integer", "life of a session; default and most 28800"},
+    {"idleSeconds", "integer", "a session that nobody calls ends then; default 1800"},
+    {"calls", "integer", "of one session; default 1000"},
+    {"stdoutBytes", "integer", "shown to the caller; default 262144"},
+    {"stderrBytes", "integer", "shown to the caller; default 32768"},
+    {"cpuSeconds", "integer|null", "of one session; default: no limit"},
+    {"role", "string", "its credentials; default: none"},
+    texts("tags", "names and values")};
 
-const std::vector<Field> kApp{strings("argv", "program and arguments", true),
-                              texts("env", "environment, added to the image's"),
-                              {"cwd", "string", "directory; default /"},
-                              {"user", "string", "name, uid, or uid:gid; default root"},
-                              {"pid1", "boolean", "it is PID 1 of its microVM; default true"}};
-
-const std::vector<Field> kPreload{strings("python", "at most 64 names, such as matplotlib.pyplot"),
-                                  strings("node", "at most 64 names, such as lodash")};
-
-const std::vector<Field> kLimits{{"microvms", "integer", "live ones"},
-                                 {"memoryMib", "integer", "of live microVMs together"},
-                                 {"images", "integer", "how many"},
-                                 {"versionsPerImage", "integer", "how many"},
-                                 {"launchesPerSecond", "integer", "how many"}};
-
-const std::vector<Field> kEgressRule{
-    {"action", "string", "allow or deny", true},
-    {"any", "boolean", "true: everything; this, cidr or domain"},
-    {"cidr", "string", "addresses, as 10.0.0.0/8"},
-    {"domain", "string", "a name, or *.NAME"},
-    {"protocol", "string", "any, tcp, udp or icmp"},
-    {"ports", "array", "numbers, and ranges as \"8000-8100\"", false, false, "integer|string"}};
-
-Field patterns(std::string_view name, std::string_view about, bool required = false) {
-  return {name, "string|array", about, required, false, "string"};
+Fields template_with_name(bool required) {
+  Fields all{{"name", "string", "unique within the tenant", required}};
+  all.insert(all.end(), kTemplate.begin(), kTemplate.end());
+  return all;
 }
-const std::vector<Field> kPrefix{patterns("s3:prefix", "what is listed begins with one of these")};
-const std::vector<Field> kStatement{{"Sid", "string", "a name for people"},
-                                    {"Effect", "string", "Allow or Deny", true},
-                                    patterns("Action", "as s3:GetObject, lambda:* or *", true),
-                                    patterns("Resource", "ARNs, with * and ?", true),
-                                    object("Condition", "one of these",
-                                           {object("StringLike", "with * and ?", kPrefix),
-                                            object("StringEquals", "exactly", kPrefix)})};
-const std::vector<Field> kRolePolicy{
-    {"Version", "string", "2012-10-17"},
-    {"Statement", "array|object", "at most 50", true, false, {}, kStatement}};
 
-const std::vector<Field> kExecBody{
-    strings("argv", "program and arguments; this or shell"),
-    {"shell", "string", "a line for /bin/sh; this or argv"},
-    texts("env", "environment, added to the microVM's and the image's"),
-    {"cwd", "string", "directory; default: the image's"},
-    {"user", "string", "name, uid, or uid:gid; default: the image's"},
-    {"stdin", "string", "its whole input"},
-    {"stdinBase64", "string", "its whole input, if it is not text"},
-    {"timeoutMs", "integer", "then everything it started is killed"},
-    {"stream", "boolean", "of /exec: lines of JSON as it goes"},
-    object("pty", "runs in a terminal",
-           {{"cols", "integer", "width in characters; default 80"},
-            {"rows", "integer", "height; default 24"}}),
-    {"openStdin", "boolean", "of /execs: its input stays open for .../stdin"}};
+const Fields kCode{{"code", "string", "what is run", true},
+                   {"language", "string", "default: the template's first"},
+                   {"stream", "boolean", "lines of JSON as it goes"}};
 
+Fields code_of_agent() {
+  Fields all{{"agentId", "string", "who runs it"},
+             {"turnId", "string", "calls of a turn share a session"},
+             {"template", "string", "default: default"}};
+  all.insert(all.end(), kCode.begin(), kCode.end());
+  return all;
+}
+
+// What both kinds of execs take, and what one of them takes besides.
+Fields exec_body(Field besides) {
+  Fields fields{strings("argv", "program and arguments; this or shell"),
+                {"shell", "string", "a line for /bin/sh; this or argv"},
+                texts("env", "environment, added to the microVM's and the image's"),
+                {"cwd", "string", "directory; default: the image's"},
+                {"user", "string", "name, uid, or uid:gid; default: the image's"},
+                {"stdin", "string", "its whole input"},
+                {"stdinBase64", "string", "its whole input, if it is not text"},
+                {"timeoutMs", "integer", "then everything it started is killed"},
+                object("pty", "runs in a terminal",
+                       {{"cols", "integer", "width in characters; default 80"},
+                        {"rows", "integer", "height; default 24"}})};
+  fields.push_back(std::move(besides));
+  return fields;
+}
+
+const Field kMemory =
+    within({"memoryMib", "integer", "512, 1024, 2048, 4096 or 8192; default 512"}, 0, 1U << 30);
 const Field kPath{"path", "string", "inside the guest's root", true};
 const Field kFollow{"follow", "string", kFlag};
 
@@ -101,8 +92,8 @@ const std::vector<CallFields> kCalls{
      {{"wait", "string", "0: answer at once, as PENDING"}},
      {{"image", "string", "name, NAME:VERSION or id", true},
       {"version", "string", "like 1.0; default: the newest that is active"},
-      {"idle", "object|null", "null: no idle policy", false, false, {}, kIdle},
-      {"maxDurationSeconds", "integer", "1 to 31622400, running and suspended together"},
+      {"idle", "object|null", "null: no idle policy", false, false, {}, core::idle_fields()},
+      within({"maxDurationSeconds", "integer", "running and suspended together"}, 1, kLongestLife),
       {"payload", "string", "text for the run hook, at most 4096 bytes"},
       texts("tags", "at most 50"),
       {"clientToken", "string", "the same token and body give the same microVM for a day"},
@@ -112,26 +103,33 @@ const std::vector<CallFields> kCalls{
       texts("env", "environment of its execs and terminals; at most 64 entries and 32 KiB")}},
     {"GET /v1/microvms",
      {{"image", "string", "name of an image"},
-      {"state", "string", "PENDING, RUNNING, SUSPENDING, SUSPENDED, TERMINATING or TERMINATED"},
+      one_of({"state", "string", "those in it"},
+             {"PENDING", "RUNNING", "SUSPENDING", "SUSPENDED", "TERMINATING", "TERMINATED"}),
       {"tag", "string", "KEY=VALUE"},
       {"tenant", "string", "an account id, or all; administrators only"},
-      {"pageSize", "integer", "1 to 1000"},
+      within({"pageSize", "integer", "how many at most"}, 1, 1000),
       {"pageToken", "string", "nextPageToken of the page before"}},
      {}},
     {"PATCH /v1/microvms/{id}",
      {},
-     {{"idle", "object|null", "null: no idle policy", false, false, {}, kIdle},
-      {"maxDurationSeconds", "integer|null", "null: no limit"},
+     {{"idle", "object|null", "null: no idle policy", false, false, {}, core::idle_fields()},
+      within({"maxDurationSeconds", "integer|null", "null: no limit"}, 1, kLongestLife),
       {"egress", "string", "name of an egress policy"},
       {"name", "string|null", "null: none"}}},
-    {"POST /v1/microvms/{id}/fork", {}, {{"count", "integer", "1 to 64"}}},
+    {"POST /v1/microvms/{id}/fork",
+     {},
+     {within({"count", "integer", "how many; default 1"}, 1, 64)}},
     {"GET /v1/microvms/{id}/egress",
-     {{"limit", "integer", "1 to 10000; default 100"},
+     {within({"limit", "integer", "how many; default 100"}, 1, 10'000),
       {"suggest", "string", "1: also the smallest policy that would have sufficed"}},
      {}},
     // ---- execs
-    {"POST /v1/microvms/{id}/exec", {}, kExecBody},
-    {"POST /v1/microvms/{id}/execs", {}, kExecBody},
+    {"POST /v1/microvms/{id}/exec",
+     {},
+     exec_body({"stream", "boolean", "lines of JSON as it goes"})},
+    {"POST /v1/microvms/{id}/execs",
+     {},
+     exec_body({"openStdin", "boolean", "its input stays open for .../stdin"})},
     {"GET /v1/microvms/{id}/execs/{exec}/output",
      {{"offset", "integer", "bytes of output to leave out"},
       {"follow", "string", "0: end with what is there"}},
@@ -143,11 +141,12 @@ const std::vector<CallFields> kCalls{
      true},
     {"POST /v1/microvms/{id}/execs/{exec}/signal",
      {},
-     {{"signal", "integer", "number of a signal", true},
+     {within({"signal", "integer", "number of a signal; default 15"}, 1, 64),
       {"group", "boolean", "to its whole process group; default true"}}},
     {"POST /v1/microvms/{id}/execs/{exec}/resize",
      {},
-     {{"cols", "integer", "width in characters", true}, {"rows", "integer", "height", true}}},
+     {within({"cols", "integer", "width in characters", true}, 1, kMostCells),
+      within({"rows", "integer", "height", true}, 1, kMostCells)}},
     {"GET /v1/microvms/{id}/logs", {kFollow}, {}},
     // ---- files
     {"GET /v1/microvms/{id}/files",
@@ -203,7 +202,7 @@ const std::vector<CallFields> kCalls{
       {"term", "string", "default xterm-256color"}},
      {}},
     {"GET /v1/microvms/{id}/tunnel",
-     {{"port", "integer", "1 to 65535", true},
+     {within({"port", "integer", "where the application listens", true}, 1, 65'535),
       {"halfClose", "string", "1: one direction may end before the other"}},
      {}},
     {"POST /v1/microvms/{id}/tokens",
@@ -211,8 +210,8 @@ const std::vector<CallFields> kCalls{
      {{"ports", "integer|string",
        "8080, \"8080,9000-9010\" or \"*\"; default: what the image exposes first; not of a shell "
        "token"},
-      {"expiresSeconds", "integer", "1 to 604800; default 3600"},
-      {"kind", "string", "endpoint (default) or shell"}}},
+      within({"expiresSeconds", "integer", "default 3600"}, 1, 604'800),
+      one_of({"kind", "string", "default endpoint"}, {"endpoint", "shell"})}},
     // ---- images
     {"GET /v1/images",
      {{"name", "string", "what a name contains"},
@@ -221,19 +220,20 @@ const std::vector<CallFields> kCalls{
     {"POST /v1/images",
      {},
      {{"name", "string", "letters, digits, - and _", true},
-      {"memoryMib", "integer", "512, 1024, 2048, 4096 or 8192"},
+      kMemory,
       object("app", "runs when the snapshot is taken", kApp),
-      object("hooks", "calls to the application at steps of its life", kHooks),
+      object("hooks", "calls to the application at steps of its life", core::hook_fields()),
       texts("env", "defaults for everything that is started in it"),
       texts("tags", "names and values"),
       {"pythonContext", "boolean", "a warm context `default` is part of the snapshot"},
-      object("preload", "modules that warm contexts of the snapshot have loaded", kPreload)}},
+      object("preload", "modules that warm contexts of the snapshot have loaded",
+             core::preload_fields())}},
     {"POST /v1/images/{image}/builds",
      {{"file", "string", "default Dockerfile"},
       {"target", "string", "stage to build"},
       {"arg", "string", "NAME=VALUE", false, true},
       {"env", "string", "NAME=VALUE", false, true},
-      {"memoryMib", "integer", "512, 1024, 2048, 4096 or 8192"},
+      kMemory,
       {"noCache", "string", kFlag},
       {"ready", "string", "PATH:PORT, such as /health:8080"},
       {"hooks", "string", "JSON, as hooks of POST /v1/images"},
@@ -248,8 +248,9 @@ const std::vector<CallFields> kCalls{
     // ---- tenants, keys, policies, roles
     {"POST /v1/tenants",
      {},
-     {{"name", "string", "its name", true}, object("limits", "those that differ", kLimits)}},
-    {"PUT /v1/tenants/{tenant}/limits", {}, kLimits},
+     {{"name", "string", "its name", true},
+      object("limits", "those that differ", core::limit_fields())}},
+    {"PUT /v1/tenants/{tenant}/limits", {}, core::limit_fields()},
     {"PUT /v1/tenants/{tenant}/egress",
      {},
      {{"default", "string", "name of a policy"}, {"maximum", "string", "name of a policy"}}},
@@ -257,18 +258,49 @@ const std::vector<CallFields> kCalls{
     {"POST /v1/keys",
      {},
      {{"name", "string", "for people"},
-      {"admin", "boolean", "administrators only"},
+      {"admin", "boolean", "the same as kind administrator"},
+      {"kind", "string", "owner, agent, approver, auditor or administrator; default owner"},
+      {"agentId", "string", "of an agent's key: the agent that it runs code for"},
       {"tenant", "string", "for another tenant; administrators only"}}},
     {"DELETE /v1/keys/{key}", {{"tenant", "string", "of another tenant; administrators only"}}, {}},
-    {"PUT /v1/egress-policies/{name}",
+    {"PUT /v1/egress-policies/{name}", {}, core::egress_policy_fields()},
+    {"PUT /v1/roles/{name}",
      {},
-     {{"name", "string", "as in the path"},
-      {"rules", "array", "what is allowed and denied", false, false, {}, kEgressRule},
-      {"internet", "boolean", "what no rule names is allowed"},
-      {"sniCheck", "boolean", "names in TLS must be those that were looked up"},
-      {"maxBytes", "integer", "out and in together; 0: no limit"},
-      {"maxConnections", "integer", "at once; 0: no limit"}}},
-    {"PUT /v1/roles/{name}", {}, {object("policy", "an IAM policy document", kRolePolicy, true)}},
+     {object("policy", "an IAM policy document", core::role_policy_fields(), true)}},
+    {"PUT /v1/secrets/{name}", {}, {{"value", "string", "6 to 8192 bytes", true}}},
+    // ---- sessions
+    {"POST /v1/templates", {}, template_with_name(true)},
+    {"PATCH /v1/templates/{template}", {}, template_with_name(false)},
+    {"PATCH /v1/tenants/{tenant}/policy",
+     {},
+     {{"tier", "string", "standard or regulated"},
+      {"enabled", "boolean", "agents may run code"},
+      {"retentionDays", "integer", "1 to 180: of records and of what calls printed"},
+      {"keepOutput", "boolean", "false: hashes and sizes only"}}},
+    {"GET /v1/sessions", {{"all", "string", "1: also those that ended"}}, {}},
+    {"POST /v1/sessions",
+     {},
+     {{"agentId", "string", "whose it is"},
+      {"turnId", "string", "the turn it is for"},
+      {"template", "string", "default: default"}}},
+    {"POST /v1/sessions/{session}/execute", {}, kCode},
+    {"POST /v1/sessions/{session}/exec",
+     {},
+     {strings("argv", "program and arguments; this or shell"),
+      {"shell", "string", "a line for /bin/sh"},
+      texts("env", "environment, added to the image's"),
+      {"cwd", "string", "directory"},
+      {"user", "string", "name, uid, or uid:gid"},
+      {"stream", "boolean", "lines of JSON as it goes"}}},
+    {"POST /v1/execute-code", {}, code_of_agent()},
+    {"POST /v1/turns/{turn}/end", {}, {{"agentId", "string", "whose turn it is"}}},
+    {"GET /v1/invocations",
+     {{"agentId", "string", "of this agent"},
+      {"session", "string", "of this session"},
+      {"status", "string", "ok, error, timeout, oom, cap_exceeded or provisioning"},
+      {"after", "string", "the last of the page before"},
+      {"limit", "integer", "1 to 1000; default 100"}},
+     {}},
     // ---- history
     {"GET /v1/events",
      {{"after", "integer", "sequence number; default: from now on"},
@@ -279,41 +311,27 @@ const std::vector<CallFields> kCalls{
     {"POST /v1/check", {{"repair", "string", "1: put it right"}}, {}},
 };
 
-std::string names_of(const std::vector<Field>& fields) {
-  std::string names;
-  for (const Field& field : fields) names += (names.empty() ? "" : ", ") + std::string(field.name);
-  return names;
-}
-
 }  // namespace
+
+const std::vector<CallFields>& all_calls() {
+  return kCalls;
+}
 
 const CallFields& fields_of(std::string_view method, std::string_view pattern) {
   static const CallFields kNothing{};
+  // Files of a session take what files of a microVM take.
+  constexpr std::string_view kSession = "/v1/sessions/{session}";
+  if (pattern.starts_with(kSession)) {
+    const std::string_view rest = pattern.substr(kSession.size());
+    if (rest.starts_with("/files") || rest == "/tar")
+      return fields_of(method, "/v1/microvms/{id}" + std::string(rest));
+  }
   const auto found = std::ranges::find_if(kCalls, [&](const CallFields& fields) {
     const std::string_view call = fields.call;
     return call.size() == method.size() + 1 + pattern.size() && call.starts_with(method) &&
            call.ends_with(pattern);
   });
   return found == kCalls.end() ? kNothing : *found;
-}
-
-Result<> check_query(const CallFields& fields, const net::Target& target) {
-  for (const auto& [name, value] : target.query) {
-    const auto field = std::ranges::find(fields.query, name, &Field::name);
-    if (field == fields.query.end()) {
-      return fail(Code::invalid,
-                  "query value '" + name + "' is not known here; " +
-                      (fields.query.empty() ? "there are none" : "use " + names_of(fields.query)));
-    }
-    const auto same = [&name](const auto& entry) { return entry.first == name; };
-    if (!field->many && std::ranges::count_if(target.query, same) > 1)
-      return fail(Code::invalid, "query value '" + name + "' is given more than once");
-  }
-  for (const Field& field : fields.query) {
-    if (field.required && !target.has_query(field.name))
-      return fail(Code::invalid, "the query value " + std::string(field.name) + " is missing");
-  }
-  return {};
 }
 
 }  // namespace firebreak::api

@@ -9,13 +9,6 @@ namespace {
 
 constexpr auto kStreamDeadline = std::chrono::hours(6);
 
-Result<std::optional<std::uint64_t>> number(const Call& call, std::string_view name) {
-  if (!call.target.has_query(name)) return std::nullopt;
-  const auto value = parse_u64(call.query(name));
-  if (!value) return fail(Code::invalid, std::string(name) + " must be a number");
-  return value;
-}
-
 Result<std::optional<std::uint32_t>> mode_of(const Call& call) {
   if (!call.target.has_query("mode")) return std::nullopt;
   const std::string text = call.query("mode");
@@ -57,19 +50,17 @@ net::Task<Result<>> send(Call& call, session::Download download, std::string con
 }
 
 net::Task<Result<>> read(session::Guests& guests, Call& call) {
-  FB_CO_TRY_ASSIGN(const auto offset, number(call, "offset"));
-  FB_CO_TRY_ASSIGN(const auto length, number(call, "length"));
   FB_CO_TRY_ASSIGN(const session::Guest guest, co_await enter(guests, call));
-  FB_CO_TRY_ASSIGN(auto download,
-                   co_await session::read_file(guest, call.query("path"), offset.value_or(0),
-                                               length, call.deadline));
+  FB_CO_TRY_ASSIGN(auto download, co_await session::read_file(
+                                      guest, call.query("path"), call.number("offset").value_or(0),
+                                      call.number("length"), call.deadline));
   co_return co_await send(call, std::move(download), "application/octet-stream");
 }
 
 net::Task<Result<>> write(session::Guests& guests, Call& call) {
   session::WriteOptions options;
   FB_CO_TRY_ASSIGN(options.mode, mode_of(call));
-  FB_CO_TRY_ASSIGN(options.offset, number(call, "offset"));
+  options.offset = call.number("offset");
   options.append = call.flag("append");
   options.parents = call.flag("parents");
   options.user = call.query("user");
@@ -143,16 +134,13 @@ struct FileRoute {
 };
 
 const FileRoute kFileRoutes[] = {
-    {"GET", "/files", "Read a file: ?path, ?offset, ?length", read},
-    {"PUT", "/files",
-     "Write a file: ?path, ?mode, ?append=1, ?offset, ?user, ?parents=1; replaced whole or not at "
-     "all",
-     write},
+    {"GET", "/files", "Read a file", read},
+    {"PUT", "/files", "Write a file: replaced whole or not at all", write},
     {"GET", "/files/stat", "What a path is", stat},
     {"GET", "/files/list", "Entries of a directory, one JSON object a line", list},
     {"POST", "/files/mkdir", "Make a directory", mkdir},
-    {"DELETE", "/files", "Remove: ?path, ?recursive=1", remove},
-    {"POST", "/files/rename", "Rename: ?from, ?to", rename},
+    {"DELETE", "/files", "Remove a file or a directory", remove},
+    {"POST", "/files/rename", "Rename", rename},
     {"GET", "/tar", "A directory's content or a file as a tar archive", read_tar},
     {"PUT", "/tar", "Unpack a tar archive below a directory", write_tar},
 };

@@ -71,9 +71,7 @@ struct Used {
 net::Task<Result<>> usage(control::Supervisor& supervisor, Call& call) {
   core::Time since{};
   if (call.target.has_query("since")) {
-    const auto ms = parse_u64(call.query("since"));
-    if (!ms) co_return fail(Code::invalid, "since must be Unix milliseconds");
-    since = core::from_unix_ms(static_cast<std::int64_t>(*ms));
+    since = core::from_unix_ms(static_cast<std::int64_t>(*call.number("since")));
   }
   co_await supervisor.account_now(call.tenant());
   Used used;
@@ -108,14 +106,12 @@ net::Task<Result<>> usage(control::Supervisor& supervisor, Call& call) {
 }  // namespace
 
 void NativeApi::add_history_routes() {
-  router_.add(
-      {"GET", "/v1/events",
-       "State changes as server-sent events: ?after, ?microvm; ?follow=0 ends with the last", false,
-       Carries::guest_bytes, [this](Call& call) { return events(supervisor_, call); }});
-  router_.add({"GET", "/v1/usage", "What was used, in all and per microVM: ?since (Unix ms)", false,
-               Carries::guest_bytes, [this](Call& call) { return usage(supervisor_, call); }});
-  router_.add({"POST", "/v1/check", "Compare the host with the store: ?repair=1 puts it right",
-               true, Carries::guest_bytes, [this](Call& call) -> net::Task<Result<>> {
+  router_.add({"GET", "/v1/events", "State changes as server-sent events", false,
+               Carries::guest_bytes, [this](Call& call) { return events(supervisor_, call); }});
+  router_.add({"GET", "/v1/usage", "What was used, in all and per microVM", false, Carries::nothing,
+               [this](Call& call) { return usage(supervisor_, call); }});
+  router_.add({"POST", "/v1/check", "Compare the host with the store, and put it right", true,
+               Carries::nothing, [this](Call& call) -> net::Task<Result<>> {
                  FB_CO_TRY_ASSIGN(const control::CheckReport report,
                                   co_await check_(call.flag("repair")));
                  co_return co_await call.reply_json(200, control::to_json(report));

@@ -59,7 +59,8 @@ class NativeInputs : public control::FakeWorld {
     const auto other = control::run_task(io_, keys_.create_tenant("b", none));
     EXPECT_TRUE(tenant && other);
     other_ = other->id.str();
-    const auto key = control::run_task(io_, keys_.issue(tenant->id, "k", true));
+    const auto key =
+        control::run_task(io_, keys_.issue(tenant->id, "k", core::KeyKind::administrator));
     EXPECT_TRUE(key);
     api_key_ = key->api_key;
   }
@@ -101,9 +102,15 @@ class NativeInputs : public control::FakeWorld {
   NoTokens tokens_;
   ingress::EndpointAddress endpoints_;
   session::Guests guests_{supervisor_};
+  std::unique_ptr<session::SandboxMachines> machines_ =
+      session::make_sandbox_machines(supervisor_, guests_);
+  session::Sandboxes sandboxes_{*services_, *machines_};
+  control::SecretBook secrets_{*db_, clock_, wire::SealingKey{}};
   NativeApi api_{supervisor_,
                  guests_,
+                 sandboxes_,
                  keys_,
+                 secrets_,
                  images_,
                  builds_,
                  pool_,

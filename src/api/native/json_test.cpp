@@ -1,9 +1,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "api/native/fields.h"
 #include "api/native/microvm_json.h"
 #include "api/native/output_json.h"
 #include "base/text.h"
+#include "core/request_fields.h"
 #include "wire/crypto.h"
 
 namespace firebreak::api {
@@ -116,6 +118,7 @@ TEST(OutputJson, MembersAreNamedByWhatTheyHold) {
 Result<control::LaunchRequest> launch(const std::string& text) {
   auto body = parse_json_object(text);
   EXPECT_TRUE(body) << text;
+  FB_TRY(check_object(*body, fields_of("POST", "/v1/microvms").body));
   return parse_launch(*body);
 }
 
@@ -177,12 +180,12 @@ TEST(LaunchJson, EachMistakeIsNamed) {
        "member 'tags' have keys of 1 to 128 and values of at most 256 bytes"},
       {R"({"image":"b","clientToken":")" + long_name + R"("})",
        "member 'clientToken' has at most 128 bytes"},
-      {R"({"image":"b","idle":3})", "member 'idle' must be an object"},
+      {R"({"image":"b","idle":3})", "member 'idle' must be an object or null"},
       {R"({"image":"b","idle":{}})", "member 'idle.maxIdleSeconds' is missing"},
       {R"({"image":"b","idle":{"maxIdleSeconds":1,"autoResume":1}})",
        "member 'idle.autoResume' must be true or false"},
       {R"({"image":"b","idle":{"maxIdleSeconds":1,"rule":"x"}})",
-       "member 'idle.rule' must be \"work\" or \"traffic\""},
+       "member 'idle.rule' must be work or traffic"},
   };
   for (const Case& c : cases) {
     const auto request = launch(c.body);
@@ -209,7 +212,7 @@ TEST(LaunchJson, AMisspeltMemberIsRefusedWithTheNamesThereAre) {
                     HasSubstr("maxDurationSeconds")));
   const auto idle = launch(R"({"image":"b","idle":{"maxIdleSeconds":1,"resume":true}})");
   ASSERT_FALSE(idle);
-  EXPECT_THAT(idle.error().message, AllOf(HasSubstr("'resume'"), HasSubstr("autoResume")));
+  EXPECT_THAT(idle.error().message, AllOf(HasSubstr("'idle.resume'"), HasSubstr("autoResume")));
 }
 
 TEST(IdleJson, HasABoundedRange) {
@@ -227,18 +230,22 @@ TEST(IdleJson, HasABoundedRange) {
 }
 
 TEST(HooksJson, AMisspeltHookIsRefusedWithTheNamesThereAre) {
-  const auto hooks = [](const char* text) { return parse_hooks(*parse_json_object(text)); };
+  const auto hooks = [](const char* text) -> Result<core::Hooks> {
+    const auto object = parse_json_object(text);
+    FB_TRY(check_object(*object, core::hook_fields(), "hooks."));
+    return parse_hooks(*object);
+  };
   EXPECT_TRUE(hooks(R"({"port":9000,"run":{"enabled":true,"timeout":3}})"));
   const auto hook = hooks(R"({"port":9000,"runs":{"enabled":true}})");
   ASSERT_FALSE(hook);
-  EXPECT_THAT(hook.error().message, AllOf(HasSubstr("'runs'"), HasSubstr("; use port, ready")));
+  EXPECT_THAT(hook.error().message, AllOf(HasSubstr("'hooks.runs'"), HasSubstr("; use port, ready"),
+                                          HasSubstr("mean 'run'")));
   const auto member = hooks(R"({"port":9000,"run":{"enable":true}})");
   ASSERT_FALSE(member);
-  EXPECT_THAT(member.error().message, AllOf(HasSubstr("'enable'"), HasSubstr("enabled")));
+  EXPECT_THAT(member.error().message, AllOf(HasSubstr("'hooks.run.enable'"), HasSubstr("enabled")));
 }
 
 TEST(Launch, TakesAnEnvironmentWithinItsBounds) {
-  const auto launch = [](const char* text) { return parse_launch(*parse_json_object(text)); };
   EXPECT_EQ(launch(R"({"image":"a","env":{"A":"1"}})")->env, (core::Environment{{"A", "1"}}));
   for (const char* bad : {R"({"image":"a","env":{"A":1}})", R"({"image":"a","env":["A=1"]})",
                           R"({"image":"a","env":{"A=B":"1"}})"})
@@ -246,7 +253,6 @@ TEST(Launch, TakesAnEnvironmentWithinItsBounds) {
 }
 
 TEST(Launch, TakesANameAndRefusesWhatIsNone) {
-  const auto launch = [](const char* text) { return parse_launch(*parse_json_object(text)); };
   EXPECT_EQ(launch(R"({"image":"a"})")->name, "");
   EXPECT_EQ(launch(R"({"image":"a","name":"web-1"})")->name, "web-1");
   for (const char* bad : {R"({"image":"a","name":""})", R"({"image":"a","name":"Web"})",

@@ -29,9 +29,8 @@ net::Task<Result<>> send_log(control::Supervisor& supervisor, session::Guests& g
 }  // namespace
 
 void NativeApi::add_log_routes() {
-  router_.add({"GET", "/v1/microvms/{id}/logs",
-               "What the application printed (NDJSON); with ?follow=1 until the microVM ends",
-               false, Carries::guest_bytes,
+  router_.add({"GET", "/v1/microvms/{id}/logs", "What the application printed (NDJSON)", false,
+               Carries::guest_bytes,
                [this](Call& call) { return send_log(supervisor_, guests_, call); }});
 }
 

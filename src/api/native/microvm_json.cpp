@@ -13,18 +13,6 @@ json::value optional_time(const std::optional<core::Time>& time) {
 
 }  // namespace
 
-Result<> check_known(const json::object& object, std::initializer_list<std::string_view> known) {
-  for (const auto& member : object) {
-    if (std::find(known.begin(), known.end(), std::string_view(member.key())) != known.end())
-      continue;
-    std::string names;
-    for (std::string_view name : known) names += (names.empty() ? "" : ", ") + std::string(name);
-    return fail(Code::invalid,
-                "member '" + std::string(member.key()) + "' is not known here; use " + names);
-  }
-  return {};
-}
-
 json::object to_json(const core::IdlePolicy& policy) {
   return {{"maxIdleSeconds", policy.max_idle.count()},
           {"suspendedSeconds", policy.suspended.count()},
@@ -86,35 +74,24 @@ json::object to_json(const core::Event& event) {
 }
 
 Result<core::IdlePolicy> parse_idle(const json::object& object, std::string path) {
-  FB_TRY(check_known(object, {"maxIdleSeconds", "suspendedSeconds", "autoResume", "rule"}));
   JsonReader reader(object, std::move(path));
   core::IdlePolicy policy;
   constexpr std::uint64_t kMost = 366UL * 24 * 3600;
   policy.max_idle = core::Seconds(std::min(reader.u64("maxIdleSeconds"), kMost));
   policy.suspended = core::Seconds(std::min(reader.u64_or("suspendedSeconds", 24UL * 3600), kMost));
   policy.auto_resume = reader.boolean_or("autoResume", true);
-  auto rule = core::parse_idle_rule(reader.string_or("rule", "work"));
-  if (!rule) reader.reject("rule", "must be \"work\" or \"traffic\"");
+  policy.rule =
+      core::parse_idle_rule(reader.string_or("rule", "work")).value_or(core::IdleRule::work);
   FB_TRY(reader.result());
-  policy.rule = *rule;
   FB_TRY(core::check(policy));
   return policy;
 }
 
 Result<core::Hooks> parse_hooks(const json::object& object) {
-  FB_TRY(
-      check_known(object, {"port", "ready", "validate", "run", "resume", "suspend", "terminate"}));
-  for (const core::Hook hook : core::kHooks) {
-    const json::value* setting = object.if_contains(to_string(hook));
-    if (setting != nullptr && setting->is_object())
-      FB_TRY(check_known(setting->as_object(), {"enabled", "timeout"}));
-  }
   return core::hooks_from_json(json::serialize(object));
 }
 
 Result<control::LaunchRequest> parse_launch(const json::object& body) {
-  FB_TRY(check_known(body, {"image", "version", "idle", "maxDurationSeconds", "payload", "tags",
-                            "clientToken", "egress", "role", "name", "env"}));
   JsonReader reader(body);
   control::LaunchRequest request;
   request.image = reader.string("image");
@@ -128,12 +105,8 @@ Result<control::LaunchRequest> parse_launch(const json::object& body) {
     request.version = core::parse_version(version);
     if (!request.version) reader.reject("version", "must be like \"1.0\"");
   }
-  if (reader.has("maxDurationSeconds")) {
-    const std::uint64_t seconds = reader.u64("maxDurationSeconds");
-    if (seconds == 0 || seconds > 366UL * 24 * 3600)
-      reader.reject("maxDurationSeconds", "must be 1 to 31622400");
-    request.max_duration = core::Seconds(seconds);
-  }
+  if (reader.has("maxDurationSeconds"))
+    request.max_duration = core::Seconds(reader.u64("maxDurationSeconds"));
   request.payload = reader.string_or("payload", "");
   request.tags = reader.string_map_or_empty("tags");
   if (request.tags.size() > 50) reader.reject("tags", "may have at most 50 entries");

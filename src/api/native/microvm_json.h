@@ -12,10 +12,9 @@ json::object to_json(const core::IdlePolicy& policy);
 json::object to_json(const core::Usage& usage);
 json::object to_json(const core::Event& event);
 
-// Unknown members are refused: a misspelt limit must not be ignored.
+// Of members that the tables have checked.
 Result<control::LaunchRequest> parse_launch(const json::object& body);
 Result<core::Hooks> parse_hooks(const json::object& object);
 Result<core::IdlePolicy> parse_idle(const json::object& object, std::string path);
-Result<> check_known(const json::object& object, std::initializer_list<std::string_view> known);
 
 }  // namespace firebreak::api

@@ -1,6 +1,7 @@
 #include "api/native/native_api.h"
 
 #include "api/guard.h"
+#include "api/native/duties.h"
 #include "api/native/fields.h"
 #include "api/native/openapi.h"
 #include "control/microvm_names.h"
@@ -9,16 +10,21 @@ namespace firebreak::api {
 namespace {
 // Nothing the API does by itself takes longer; streams set their own.
 constexpr auto kCallDeadline = std::chrono::minutes(5);
+constexpr std::string_view kSessionFiles = "/v1/sessions/{session}/files";
+constexpr std::string_view kSessionTar = "/v1/sessions/{session}/tar";
 }  // namespace
 
 NativeApi::NativeApi(control::Supervisor& supervisor, session::Guests& guests,
-                     control::KeyRing& keys, control::Images& images, control::Builds& builds,
+                     session::Sandboxes& sandboxes, control::KeyRing& keys,
+                     control::SecretBook& secrets, control::Images& images, control::Builds& builds,
                      net::asio::thread_pool& pool, ingress::EndpointTokens& tokens,
                      const ingress::EndpointAddress& endpoints,
                      std::function<net::Task<Result<control::CheckReport>>(bool repair)> check)
     : supervisor_(supervisor),
       guests_(guests),
+      sandboxes_(sandboxes),
       keys_(keys),
+      secrets_(secrets),
       images_(images),
       builds_(builds),
       pool_(pool),
@@ -38,6 +44,9 @@ NativeApi::NativeApi(control::Supervisor& supervisor, session::Guests& guests,
   add_history_routes();
   add_egress_routes();
   add_role_routes();
+  add_secret_routes();
+  add_template_routes();
+  add_session_routes();
 }
 
 bool NativeApi::claims(const net::HttpRequest&, const net::Target& target) const {
@@ -81,25 +90,41 @@ net::Task<Result<>> NativeApi::dispatch(net::HttpExchange& exchange, net::Target
   if (match.route == nullptr && match.path_known)
     co_return co_await reply_wrong_method(exchange, match.methods);
   if (match.route == nullptr) {
-    co_return fail(Code::not_found, exchange.request().method + " " + exchange.request().target +
-                                        " is not part of the API; see /v1/openapi.json");
+    co_return fail(
+        Code::not_found, Reason{"route_not_found"},
+        exchange.request().method + " " + exchange.request().target + " is not part of the API",
+        Repair{"see /v1/openapi.json"});
   }
-  if (match.route->admin && !caller.key.admin) {
-    co_return fail(Code::denied, "this call needs an administrator's key");
+  const core::KeyKind kind = caller.key.kind;
+  if (!may_call(kind, match.route->admin, match.route->method, match.route->pattern)) {
+    if (match.route->admin)
+      co_return fail(Code::denied, Reason{"admin_only"}, "this call needs an administrator's key");
+    co_return fail(
+        Code::denied, Reason{"wrong_kind_of_key"},
+        "a key of the kind " + std::string(core::to_string(kind)) + " may not make this call",
+        Repair{"use an owner's key"});
   }
-  FB_CO_TRY(check_query(fields_of(match.route->method, match.route->pattern), target));
+  const CallFields& takes = fields_of(match.route->method, match.route->pattern);
+  FB_CO_TRY(check_query(takes, target));
   Call call{.exchange = exchange,
             .target = std::move(target),
             .params = match.params,
             .caller = std::move(caller),
             .deadline = Deadline::in(kCallDeadline),
-            .carries = match.route->carries};
+            .carries = match.route->carries,
+            .takes = &takes};
   // Whatever the caller calls the microVM, from here on it is its id.
-  if (match.route->pattern.starts_with("/v1/microvms/{id}")) {
+  if (match.route->pattern.starts_with(kMicrovmPath)) {
     FB_CO_TRY_ASSIGN(const core::MicrovmId id,
                      co_await control::resolve_microvm(supervisor_.services().db, call.tenant(),
                                                        call.param("id")));
     call.params["id"] = id.str();
+  }
+  // Files of a session are those of its microVM.
+  if (match.route->pattern.starts_with(kSessionFiles) || match.route->pattern == kSessionTar) {
+    FB_CO_TRY_ASSIGN(const auto session,
+                     co_await sandboxes_.find(call.caller, core::SessionId(call.param("session"))));
+    call.params["id"] = session.microvm.str();
   }
   co_return co_await match.route->handler(call);
 }

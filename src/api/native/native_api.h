@@ -9,17 +9,23 @@
 #include "control/builds.h"
 #include "control/check.h"
 #include "control/images.h"
+#include "control/secret_book.h"
 #include "ingress/endpoint_address.h"
 #include "ingress/endpoint_tokens.h"
 #include "session/guest.h"
+#include "session/sandboxes.h"
 
 namespace firebreak::api {
 
+// What the paths of one microVM begin with.
+inline constexpr std::string_view kMicrovmPath = "/v1/microvms/{id}";
+
 class NativeApi final : public Facade {
  public:
-  NativeApi(control::Supervisor& supervisor, session::Guests& guests, control::KeyRing& keys,
-            control::Images& images, control::Builds& builds, net::asio::thread_pool& pool,
-            ingress::EndpointTokens& tokens, const ingress::EndpointAddress& endpoints,
+  NativeApi(control::Supervisor& supervisor, session::Guests& guests, session::Sandboxes& sandboxes,
+            control::KeyRing& keys, control::SecretBook& secrets, control::Images& images,
+            control::Builds& builds, net::asio::thread_pool& pool, ingress::EndpointTokens& tokens,
+            const ingress::EndpointAddress& endpoints,
             std::function<net::Task<Result<control::CheckReport>>(bool repair)> check);
 
   std::string_view name() const override { return "native"; }
@@ -47,10 +53,15 @@ class NativeApi final : public Facade {
   void add_history_routes();
   void add_egress_routes();
   void add_role_routes();
+  void add_secret_routes();
+  void add_template_routes();
+  void add_session_routes();
 
   control::Supervisor& supervisor_;
   session::Guests& guests_;
+  session::Sandboxes& sandboxes_;
   control::KeyRing& keys_;
+  control::SecretBook& secrets_;
   control::Images& images_;
   control::Builds& builds_;
   net::asio::thread_pool& pool_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "api/native/answers.h"
 #include "api/native/fields.h"
 #include "base/text.h"
 
@@ -14,25 +15,44 @@ std::string lower(std::string text) {
   return text;
 }
 
-// "POST /v1/microvms/{id}/exec" -> "postMicrovmsIdExec"
+// "POST /v1/microvms/{id}/exec" -> "postMicrovmsIdExec": a name in any programming language.
 std::string operation_id(const Route& route) {
   std::string id = lower(route.method);
-  for (std::string_view part : split(std::string_view(route.pattern).substr(4), '/')) {
-    if (part.starts_with('{')) part = part.substr(1, part.size() - 2);
-    if (part.empty()) continue;
-    id += static_cast<char>(std::toupper(static_cast<unsigned char>(part[0])));
-    id += part.substr(1);
+  bool begins = true;
+  for (const char c : std::string_view(route.pattern).substr(4)) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) {
+      begins = true;
+      continue;
+    }
+    id += begins ? static_cast<char>(std::toupper(static_cast<unsigned char>(c))) : c;
+    begins = false;
   }
   return id;
 }
 
+// A word that begins with a capital letter names a schema.
 json::object typed(std::string_view names) {
   json::array types;
-  for (const std::string_view type : split(names, '|')) types.emplace_back(type);
+  json::array choices;
+  bool named = false;
+  for (const std::string_view type : split(names, '|')) {
+    const bool schema = std::isupper(static_cast<unsigned char>(type.front())) != 0;
+    named = named || schema;
+    types.emplace_back(type);
+    if (schema) {
+      choices.push_back(json::object{{"$ref", "#/components/schemas/" + std::string(type)}});
+    } else {
+      choices.push_back(json::object{{"type", type}});
+    }
+  }
+  if (named && choices.size() > 1) return {{"anyOf", std::move(choices)}};
+  if (named) return choices[0].as_object();
   return {{"type", types.size() == 1 ? types[0] : json::value(types)}};
 }
 
-json::object object_schema(const std::vector<Field>& fields);
+// Requests are closed: the server refuses members that it does not know. Answers are open.
+enum class Members { closed, open };
+json::object object_schema(const Fields& fields, Members members = Members::closed);
 
 // What is in an array or an object, as far as it is known.
 void add_content(const Field& field, json::object& schema) {
@@ -48,12 +68,16 @@ void add_content(const Field& field, json::object& schema) {
 
 json::object schema_of(const Field& field) {
   json::object schema = typed(field.type);
+  if (field.least != 0) schema["minimum"] = field.least;
+  if (field.most != Field().most) schema["maximum"] = field.most;
+  if (!field.choices.empty())
+    schema["enum"] = json::array(field.choices.begin(), field.choices.end());
   add_content(field, schema);
   if (field.many) schema = {{"type", "array"}, {"items", std::move(schema)}};
   return schema;
 }
 
-json::object object_schema(const std::vector<Field>& fields) {
+json::object object_schema(const Fields& fields, Members members) {
   json::object properties;
   json::array required;
   for (const Field& field : fields) {
@@ -62,8 +86,8 @@ json::object object_schema(const std::vector<Field>& fields) {
     properties[field.name] = std::move(schema);
     if (field.required) required.emplace_back(field.name);
   }
-  json::object schema{
-      {"type", "object"}, {"properties", std::move(properties)}, {"additionalProperties", false}};
+  json::object schema{{"type", "object"}, {"properties", std::move(properties)}};
+  if (members == Members::closed) schema["additionalProperties"] = false;
   if (!required.empty()) schema["required"] = std::move(required);
   return schema;
 }
@@ -97,8 +121,37 @@ json::object error_response(const char* description) {
       {"content", {{"application/json", {{"schema", {{"$ref", "#/components/schemas/Error"}}}}}}}};
 }
 
+const char* media_type(Form form) {
+  switch (form) {
+    case Form::json:
+      return "application/json";
+    case Form::lines:
+      return "application/x-ndjson";
+    case Form::events:
+      return "text/event-stream";
+    case Form::bytes:
+      return "application/octet-stream";
+    case Form::text:
+    case Form::websocket:
+      break;
+  }
+  return "text/plain";
+}
+
+json::object success_response(const Answer& answer) {
+  if (answer.form == Form::websocket) return {{"description", "101: a WebSocket"}};
+  json::object schema{{"type", "object"}};
+  if (!answer.schema.empty()) schema = typed(answer.schema);
+  if (answer.form == Form::bytes) schema = {{"type", "string"}, {"format", "binary"}};
+  if (answer.form == Form::text) schema = {{"type", "string"}};
+  json::object content{{media_type(answer.form), {{"schema", std::move(schema)}}}};
+  if (!answer.lines.empty())
+    content[media_type(Form::lines)] = json::object{{"schema", typed(answer.lines)}};
+  return {{"description", "done"}, {"content", std::move(content)}};
+}
+
 json::object operation(const Route& route) {
-  json::object responses{{"2XX", {{"description", "done"}}},
+  json::object responses{{"2XX", success_response(answer_of(route.method, route.pattern))},
                          {"4XX", error_response("the request cannot be served as it is")},
                          {"5XX", error_response("the server or the guest failed")}};
   json::object out{{"operationId", operation_id(route)},
@@ -117,6 +170,24 @@ json::object operation(const Route& route) {
   return out;
 }
 
+json::object schemas() {
+  json::object all{
+      {"Error",
+       {{"type", "object"},
+        {"required", json::array{"code", "message"}},
+        {"properties",
+         {{"code",
+           {{"type", "string"}, {"description", "stable: invalid, not_found, conflict, ..."}}},
+          {"message", {{"type", "string"}}},
+          {"reason",
+           {{"type", "string"}, {"description", "a stable word, when the code says too little"}}},
+          {"repair", {{"type", "string"}}},
+          {"resetsAt", {{"type", "integer"}, {"description", "Unix milliseconds"}}}}}}}};
+  for (const Schema& schema : answer_schemas())
+    all[schema.name] = object_schema(schema.members, Members::open);
+  return all;
+}
+
 }  // namespace
 
 json::object openapi_document(const std::vector<Route>& routes) {
@@ -126,15 +197,6 @@ json::object openapi_document(const std::vector<Route>& routes) {
     if (!path.is_object()) path = json::object{};
     path.as_object()[lower(route.method)] = operation(route);
   }
-  const json::object error{
-      {"type", "object"},
-      {"required", json::array{"code", "message"}},
-      {"properties",
-       {{"code",
-         {{"type", "string"}, {"description", "stable: invalid, not_found, conflict, ..."}}},
-        {"message", {{"type", "string"}}},
-        {"repair", {{"type", "string"}}},
-        {"resetsAt", {{"type", "integer"}, {"description", "Unix milliseconds"}}}}}};
   return {{"openapi", "3.1.0"},
           {"info",
            {{"title", "Firebreak"},
@@ -145,7 +207,7 @@ json::object openapi_document(const std::vector<Route>& routes) {
           {"security", json::array{json::object{{"bearer", json::array{}}}}},
           {"components",
            {{"securitySchemes", {{"bearer", {{"type", "http"}, {"scheme", "bearer"}}}}},
-            {"schemas", {{"Error", error}}}}},
+            {"schemas", schemas()}}},
           {"paths", std::move(paths)}};
 }
 

@@ -17,7 +17,6 @@ json::object to_json(const core::TenantId& tenant, const core::Role& role) {
 
 net::Task<Result<>> put_role(control::Roles& roles, Call& call) {
   FB_CO_TRY_ASSIGN(const json::object body, co_await call.json_body());
-  FB_CO_TRY(check_known(body, {"policy"}));
   JsonReader reader(body);
   const json::object* document = reader.object("policy", true);
   FB_CO_TRY(reader.result());
@@ -45,8 +44,7 @@ void NativeApi::add_role_routes() {
                  co_return co_await call.reply_json(200, to_json(call.tenant(), *role));
                }});
   router_.add({"PUT", "/v1/roles/{name}",
-               "Make or replace a role: {policy}, an IAM policy document; credentials that are out "
-               "have the new policy at once",
+               "Make or replace a role; credentials that are out have the new policy at once",
                false, Carries::nothing, [&roles](Call& call) { return put_role(roles, call); }});
   router_.add({"DELETE", "/v1/roles/{name}", "Remove a role; credentials that are out end", false,
                Carries::nothing, [&roles](Call& call) -> net::Task<Result<>> {

@@ -4,6 +4,7 @@
 #include "api/native/guest_call.h"
 #include "api/native/native_api.h"
 #include "base/text.h"
+#include "base/words.h"
 #include "net/race.h"
 #include "net/websocket.h"
 #include "session/ports.h"
@@ -77,12 +78,11 @@ Result<session::Command> terminal_command(const Call& call) {
   for (const auto& [name, value] : call.target.query) {
     if (name == "arg") command.argv.push_back(value);
     if (name != "env") continue;
-    const auto at = value.find('=');
-    if (at == std::string::npos || at == 0) return fail(Code::invalid, "env must be NAME=VALUE");
-    command.env[value.substr(0, at)] = value.substr(at + 1);
+    FB_TRY_ASSIGN(NameValue variable, parse_pair(value, "env"));
+    command.env[variable.name] = std::move(variable.value);
   }
   if (!command.argv.empty() && !command.shell.empty())
-    return fail(Code::invalid, "arg and command exclude each other; give one of them");
+    return fail(Code::invalid, "arg and command exclude each other", Repair{"give one of them"});
   if (command.argv.empty() && command.shell.empty()) command.shell = session::kLoginShell;
   command.user = call.query("user");
   command.cwd = call.query("cwd");
@@ -177,12 +177,10 @@ net::Task<Result<>> tunnel(session::Guests& guests, Call& call) {
 
 void NativeApi::add_terminal_routes() {
   session::Guests& g = guests_;
-  router_.add({"GET", "/v1/microvms/{id}/pty",
-               "Terminal over WebSocket: ?cols, ?rows, ?command, ?arg, ?env, ?user, ?cwd, ?term",
-               false, Carries::guest_bytes, [&g](Call& call) { return terminal(g, call); }});
-  router_.add({"GET", "/v1/microvms/{id}/tunnel",
-               "TCP to ?port of the guest over WebSocket; ?halfClose=1", false, Carries::traffic,
-               [&g](Call& call) { return tunnel(g, call); }});
+  router_.add({"GET", "/v1/microvms/{id}/pty", "Terminal over WebSocket", false,
+               Carries::guest_bytes, [&g](Call& call) { return terminal(g, call); }});
+  router_.add({"GET", "/v1/microvms/{id}/tunnel", "TCP to a port of the guest over WebSocket",
+               false, Carries::traffic, [&g](Call& call) { return tunnel(g, call); }});
 }
 
 }  // namespace firebreak::api

@@ -42,8 +42,9 @@ AwsErrorName name_of(const AwsError& error) {
     case Code::denied:
       return {"AccessDenied", 403};
     case Code::not_found:
-      return error.error.message.contains("bucket") ? AwsErrorName{"NoSuchBucket", 404}
-                                                    : AwsErrorName{"NoSuchKey", 404};
+      if (error.error.reason == "bucket_not_found") return {"NoSuchBucket", 404};
+      if (error.error.reason == "upload_not_found") return {"NoSuchUpload", 404};
+      return {"NoSuchKey", 404};
     case Code::conflict:
       return {"OperationAborted", 409};
     case Code::exhausted:
@@ -155,7 +156,7 @@ net::Task<AwsResult<>> S3Api::handle(AwsCall& call) {
   if (!segments.empty() && segments[0] == "s3") segments.erase(segments.begin());
   std::string_view host = call.exchange.request().authority;
   host = host.substr(0, host.rfind(':'));
-  Place place;
+  S3Path place;
   std::size_t from = 1;
   if (host.ends_with(kHost)) {
     place.bucket = host.substr(0, host.size() - kHost.size());
@@ -184,7 +185,7 @@ AwsResult<> S3Api::allow_on_bucket(const AwsCall& call, const std::string& bucke
 }
 
 // Parts of an object are written by whoever may write the object.
-AwsResult<> S3Api::allow_on_object(const AwsCall& call, const Place& place) {
+AwsResult<> S3Api::allow_on_object(const AwsCall& call, const S3Path& place) {
   const std::string& method = call.exchange.request().method;
   const bool upload = call.target.has_query("uploadId");
   const std::string arn = object_arn(place.bucket, place.key);
@@ -195,7 +196,7 @@ AwsResult<> S3Api::allow_on_object(const AwsCall& call, const Place& place) {
   return call.allow("s3:PutObject", arn);
 }
 
-S3Api::Done S3Api::on_bucket(AwsCall& call, Place place) {
+S3Api::Done S3Api::on_bucket(AwsCall& call, S3Path place) {
   const std::string& method = call.exchange.request().method;
   const net::Target& target = call.target;
   // What is asked of a bucket beyond its objects is not served, and must not look as if.
@@ -238,7 +239,7 @@ S3Api::Done S3Api::on_bucket(AwsCall& call, Place place) {
                    "The specified method is not allowed against this resource.");
 }
 
-S3Api::Done S3Api::on_object(AwsCall& call, Place place) {
+S3Api::Done S3Api::on_object(AwsCall& call, S3Path place) {
   const std::string& method = call.exchange.request().method;
   const bool upload = call.target.has_query("uploadId");
   for (const char* other : {"acl", "tagging", "retention", "legal-hold", "torrent", "attributes",
@@ -280,7 +281,7 @@ S3Api::Done S3Api::list_buckets(AwsCall& call) {
   co_return AwsResult<>();
 }
 
-S3Api::Done S3Api::create_bucket(AwsCall& call, Place place) {
+S3Api::Done S3Api::create_bucket(AwsCall& call, S3Path place) {
   FB_CO_TRY(co_await read_small(call));  // a location: there is one place
   if (auto good = object::check_bucket_name(place.bucket); !good)
     co_return refuse("InvalidBucketName", 400, good.error().message);
@@ -299,7 +300,7 @@ S3Api::Done S3Api::create_bucket(AwsCall& call, Place place) {
   co_return AwsResult<>();
 }
 
-S3Api::Done S3Api::delete_bucket(AwsCall& call, Place place) {
+S3Api::Done S3Api::delete_bucket(AwsCall& call, S3Path place) {
   const core::TenantId& tenant = call.tenant();
   auto gone = co_await blocking([&] { return objects_.remove_bucket(tenant, place.bucket); });
   if (!gone && gone.error().code == Code::conflict)
@@ -309,7 +310,7 @@ S3Api::Done S3Api::delete_bucket(AwsCall& call, Place place) {
   co_return AwsResult<>();
 }
 
-S3Api::Done S3Api::list_objects(AwsCall& call, Place place) {
+S3Api::Done S3Api::list_objects(AwsCall& call, S3Path place) {
   const net::Target& target = call.target;
   const bool second = target.query_value("list-type") == "2";
   object::ObjectStore::Query query;
@@ -334,7 +335,7 @@ S3Api::Done S3Api::list_objects(AwsCall& call, Place place) {
   co_return AwsResult<>();
 }
 
-S3Api::Done S3Api::delete_objects(AwsCall& call, Place place) {
+S3Api::Done S3Api::delete_objects(AwsCall& call, S3Path place) {
   FB_CO_TRY_ASSIGN(const std::string text, co_await read_small(call));
   auto root = wire::parse_xml(text);
   if (!root || root->name != "Delete" || root->children.size() > 1001)

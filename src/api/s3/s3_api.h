@@ -28,7 +28,7 @@ class S3Api final : public AwsService {
   std::size_t body_limit() const override { return 0; }
 
  private:
-  struct Place {
+  struct S3Path {
     std::string bucket;
     std::string key;
   };
@@ -36,25 +36,25 @@ class S3Api final : public AwsService {
 
   // What a caller with a role needs to be allowed.
   static AwsResult<> allow_on_bucket(const AwsCall& call, const std::string& bucket);
-  static AwsResult<> allow_on_object(const AwsCall& call, const Place& place);
-  Done on_bucket(AwsCall& call, Place place);
-  Done on_object(AwsCall& call, Place place);
+  static AwsResult<> allow_on_object(const AwsCall& call, const S3Path& place);
+  Done on_bucket(AwsCall& call, S3Path place);
+  Done on_object(AwsCall& call, S3Path place);
 
   Done list_buckets(AwsCall& call);
-  Done create_bucket(AwsCall& call, Place place);
-  Done delete_bucket(AwsCall& call, Place place);
-  Done list_objects(AwsCall& call, Place place);
-  Done delete_objects(AwsCall& call, Place place);
+  Done create_bucket(AwsCall& call, S3Path place);
+  Done delete_bucket(AwsCall& call, S3Path place);
+  Done list_objects(AwsCall& call, S3Path place);
+  Done delete_objects(AwsCall& call, S3Path place);
 
-  Done put_object(AwsCall& call, Place place);
-  Done get_object(AwsCall& call, Place place, bool head);
-  Done delete_object(AwsCall& call, Place place);
+  Done put_object(AwsCall& call, S3Path place);
+  Done get_object(AwsCall& call, S3Path place, bool head);
+  Done delete_object(AwsCall& call, S3Path place);
 
-  Done create_upload(AwsCall& call, Place place);
-  Done upload_part(AwsCall& call, Place place);
-  Done complete_upload(AwsCall& call, Place place);
-  Done abort_upload(AwsCall& call, Place place);
-  Done list_parts(AwsCall& call, Place place);
+  Done create_upload(AwsCall& call, S3Path place);
+  Done upload_part(AwsCall& call, S3Path place);
+  Done complete_upload(AwsCall& call, S3Path place);
+  Done abort_upload(AwsCall& call, S3Path place);
+  Done list_parts(AwsCall& call, S3Path place);
 
   // The body into a draft, checked against everything that was said about it.
   struct Received {

@@ -148,7 +148,7 @@ net::Task<AwsResult<S3Api::Received>> S3Api::receive(AwsCall& call, std::string 
   co_return received;
 }
 
-S3Api::Done S3Api::put_object(AwsCall& call, Place place) {
+S3Api::Done S3Api::put_object(AwsCall& call, S3Path place) {
   const std::string_view none_match = call.header("if-none-match");
   if (!call.header("if-match").empty() || (!none_match.empty() && none_match != "*"))
     co_return refuse("NotImplemented", 501,
@@ -173,7 +173,7 @@ S3Api::Done S3Api::put_object(AwsCall& call, Place place) {
   co_return AwsResult<>();
 }
 
-S3Api::Done S3Api::get_object(AwsCall& call, Place place, bool head) {
+S3Api::Done S3Api::get_object(AwsCall& call, S3Path place, bool head) {
   const auto found = objects_.find(call.tenant(), place.bucket, place.key);
   // Who may not list does not learn what is not there.
   if (!found && objects_.bucket(call.tenant(), place.bucket))
@@ -221,7 +221,7 @@ S3Api::Done S3Api::get_object(AwsCall& call, Place place, bool head) {
   co_return AwsResult<>();
 }
 
-S3Api::Done S3Api::delete_object(AwsCall& call, Place place) {
+S3Api::Done S3Api::delete_object(AwsCall& call, S3Path place) {
   const core::TenantId& tenant = call.tenant();
   FB_CO_TRY(co_await blocking([&] { return objects_.remove(tenant, place.bucket, place.key); }));
   FB_CO_TRY(co_await aws_reply(call, 204, {}, {}));

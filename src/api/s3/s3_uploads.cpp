@@ -12,12 +12,6 @@ constexpr std::string_view kHead = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n
 constexpr std::string_view kXmlns = " xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">";
 constexpr std::uint64_t kSmallestPart = 5UL << 20;  // except the last
 
-std::unexpected<AwsError> upload_error(const Error& error) {
-  if (error.code == Code::not_found && error.message.contains("upload"))
-    return refuse("NoSuchUpload", 404, error.message);
-  return std::unexpected(AwsError(error));
-}
-
 std::string unquoted(std::string etag) {
   std::erase(etag, '"');
   return etag;
@@ -60,7 +54,7 @@ AwsResult<Assembled> assemble(const object::Upload& upload, const wire::XmlEleme
 
 }  // namespace
 
-S3Api::Done S3Api::create_upload(AwsCall& call, Place place) {
+S3Api::Done S3Api::create_upload(AwsCall& call, S3Path place) {
   FB_CO_TRY(co_await read_small(call));
   std::map<std::string, std::string> headers;
   for (const wire::HeaderField& field : call.exchange.request().headers) {
@@ -83,21 +77,21 @@ S3Api::Done S3Api::create_upload(AwsCall& call, Place place) {
   co_return AwsResult<>();
 }
 
-S3Api::Done S3Api::upload_part(AwsCall& call, Place place) {
+S3Api::Done S3Api::upload_part(AwsCall& call, S3Path place) {
   const auto number = parse_u64(call.target.query_value("partNumber"));
   if (!number || *number == 0 || *number > 10'000)
     co_return refuse("InvalidArgument", 400,
                      "Part number must be an integer between 1 and 10000, inclusive");
   const std::string id(call.target.query_value("uploadId"));
   auto upload = objects_.find_upload(call.tenant(), place.bucket, place.key, id);
-  if (!upload) co_return upload_error(upload.error());
+  if (!upload) co_return std::unexpected(upload.error());
   FB_CO_TRY_ASSIGN(Received received, co_await receive(call, place.bucket));
   object::PartInfo part{.number = static_cast<std::uint32_t>(*number), .etag = received.etag};
   auto publish = [&] {
     return objects_.publish_part(std::move(received.draft), *upload, std::move(part));
   };
   auto published = co_await blocking(publish);
-  if (!published) co_return upload_error(published.error());
+  if (!published) co_return std::unexpected(published.error());
   wire::Headers headers = aws_headers(call.request_id);
   headers.push_back({"etag", "\"" + received.etag + "\""});
   for (const auto& [name, value] : received.checksums) headers.push_back({name, value});
@@ -105,11 +99,11 @@ S3Api::Done S3Api::upload_part(AwsCall& call, Place place) {
   co_return AwsResult<>();
 }
 
-S3Api::Done S3Api::complete_upload(AwsCall& call, Place place) {
+S3Api::Done S3Api::complete_upload(AwsCall& call, S3Path place) {
   FB_CO_TRY_ASSIGN(const std::string text, co_await read_small(call));
   const std::string id(call.target.query_value("uploadId"));
   auto upload = objects_.find_upload(call.tenant(), place.bucket, place.key, id);
-  if (!upload) co_return upload_error(upload.error());
+  if (!upload) co_return std::unexpected(upload.error());
   auto root = wire::parse_xml(text);
   if (!root || root->name != "CompleteMultipartUpload")
     co_return refuse("MalformedXML", 400,
@@ -121,7 +115,7 @@ S3Api::Done S3Api::complete_upload(AwsCall& call, Place place) {
     return objects_.complete(tenant, *upload, assembled.parts, assembled.etag);
   };
   auto made = co_await blocking(complete);
-  if (!made) co_return upload_error(made.error());
+  if (!made) co_return std::unexpected(made.error());
   FB_CO_TRY(co_await aws_reply(call, 200, kXml,
                                std::string(kHead) + "<CompleteMultipartUploadResult" +
                                    std::string(kXmlns) + "<Location>/" + place.bucket + "/" +
@@ -131,21 +125,21 @@ S3Api::Done S3Api::complete_upload(AwsCall& call, Place place) {
   co_return AwsResult<>();
 }
 
-S3Api::Done S3Api::abort_upload(AwsCall& call, Place place) {
+S3Api::Done S3Api::abort_upload(AwsCall& call, S3Path place) {
   const std::string id(call.target.query_value("uploadId"));
   auto upload = objects_.find_upload(call.tenant(), place.bucket, place.key, id);
-  if (!upload) co_return upload_error(upload.error());
+  if (!upload) co_return std::unexpected(upload.error());
   const core::TenantId& tenant = call.tenant();
   auto gone = co_await blocking([&] { return objects_.abort(tenant, *upload); });
-  if (!gone) co_return upload_error(gone.error());
+  if (!gone) co_return std::unexpected(gone.error());
   FB_CO_TRY(co_await aws_reply(call, 204, {}, {}));
   co_return AwsResult<>();
 }
 
-S3Api::Done S3Api::list_parts(AwsCall& call, Place place) {
+S3Api::Done S3Api::list_parts(AwsCall& call, S3Path place) {
   const std::string id(call.target.query_value("uploadId"));
   auto upload = objects_.find_upload(call.tenant(), place.bucket, place.key, id);
-  if (!upload) co_return upload_error(upload.error());
+  if (!upload) co_return std::unexpected(upload.error());
   const auto after = parse_u64(call.target.query_value("part-number-marker")).value_or(0);
   const auto most =
       std::min<std::uint64_t>(parse_u64(call.target.query_value("max-parts")).value_or(1000), 1000);

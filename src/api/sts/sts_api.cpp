@@ -91,7 +91,7 @@ AwsResult<std::string> StsApi::assume_role(const AwsCall& call, const Form& form
         "1 validation error detected: Value at 'durationSeconds' failed to satisfy constraint: "
         "Member must have value between 900 and " +
         std::to_string(most));
-  const control::Session made{
+  const control::RoleSession made{
       .role = role->name,
       .role_id = role->id,
       .name = session,

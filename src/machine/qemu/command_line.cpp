@@ -14,7 +14,7 @@ std::string number(std::uint64_t n) {
 
 // What the guest sees. Part of the snapshot key: a change here makes older snapshots unloadable.
 std::vector<std::string> device_graph(const CommandLine& line) {
-  return {
+  std::vector<std::string> graph{
       "-M",
       "microvm,acpi=on,x-option-roms=off,pit=off,pic=off,rtc=on,isa-serial=on,memory-backend=ram0",
       "-global",
@@ -41,6 +41,9 @@ std::vector<std::string> device_graph(const CommandLine& line) {
       "-serial",
       line.boot ? "stdio" : "null",
   };
+  if (line.graph == DeviceGraph::gives_memory)
+    graph.insert(graph.end(), {"-device", "virtio-balloon-device,free-page-reporting=on"});
+  return graph;
 }
 
 std::string listen_chardev(const std::string& id, int fd) {

@@ -11,29 +11,24 @@
 
 #include "machine/engine.h"
 #include "machine/qemu/accelerator.h"
+#include "machine/qemu/fd_numbers.h"
 
 namespace firebreak::machine {
 
-// Descriptors are passed into the jail under fixed numbers; nothing is opened by path but
-// /proc/self/fd/N.
-namespace fd_number {
-inline constexpr int kRam = 10;
-inline constexpr int kQmp = 11;
-inline constexpr int kCtl = 12;
-inline constexpr int kData = 13;
-inline constexpr int kState = 14;
-inline constexpr int kKernel = 15;
-inline constexpr int kInitrd = 16;
-inline constexpr int kTap = 17;
-inline constexpr int kDisk = 20;  // bottom of the chain first
-}  // namespace fd_number
-
 enum class DiskFormat { raw, qcow2 };
+
+// What the guest finds. New snapshots are made with the latest; older ones keep theirs.
+enum class DeviceGraph {
+  first,         // disk, network card, two ports, random numbers
+  gives_memory,  // and a device to which the guest reports memory that it does not use
+};
+inline constexpr DeviceGraph kLatestGraph = DeviceGraph::gives_memory;
 
 struct CommandLine {
   std::string qemu;  // inside the jail
   Accelerator accelerator = Accelerator::tcg;
   Size size;
+  DeviceGraph graph = kLatestGraph;
   bool shared_ram =
       false;  // the image being built writes the memfd itself; a clone copies on write
   std::vector<DiskFormat> disks;  // bottom first; the last one is writable

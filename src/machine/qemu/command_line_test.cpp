@@ -129,6 +129,21 @@ TEST(CommandLine, OnKvmTheCpuOffersNoMoreThanNeeded) {
               ElementsAre("host,vmx=off,svm=off,pmu=off"));
 }
 
+// Snapshots that servers of the first release made name this graph: it must never change.
+TEST(CommandLine, TheFirstGraphStaysWhatItWas) {
+  CommandLine line = clone_line();
+  line.accelerator = Accelerator::tcg;
+  line.size = {.vcpus = 1, .memory_mib = 256};
+  line.graph = DeviceGraph::first;
+  const std::string first = "bb95b4e443a29547f3540974650d3bab668083eec9c86a86f37aadcc6b213114";
+  const std::string device = "virtio-balloon-device,free-page-reporting=on";
+  EXPECT_EQ(device_graph_hash(line), first);
+  EXPECT_THAT(build_arguments(line), testing::Not(testing::Contains(device)));
+  line.graph = kLatestGraph;
+  EXPECT_NE(device_graph_hash(line), first);
+  EXPECT_THAT(build_arguments(line), testing::Contains(device));
+}
+
 TEST(CommandLine, GraphHashFollowsWhatTheGuestSees) {
   const std::string hash = device_graph_hash(clone_line());
   CommandLine line = clone_line();

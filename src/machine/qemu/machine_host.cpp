@@ -15,6 +15,7 @@
 #include "machine/qemu/fork_base.h"
 #include "machine/qemu/host_cpu.h"
 #include "machine/qemu/qcow2.h"
+#include "machine/qemu/ram_shim.h"
 
 namespace firebreak::machine {
 namespace {
@@ -90,18 +91,20 @@ std::uint64_t measure_tsc_khz() {
                                     static_cast<double>(ns));
 }
 
-MachineHost::MachineHost(QemuConfig config, RuntimeRoot runtime, UidPool uids)
+MachineHost::MachineHost(QemuConfig config, RuntimeRoot runtime, UidPool uids, UniqueFd shim)
     : config_(std::move(config)),
       runtime_(std::move(runtime)),
       uids_(std::move(uids)),
       cgroups_(config_.cgroup_root),
-      tsc_khz_(config_.accelerator == Accelerator::tcg ? measure_tsc_khz() : 0) {}
+      tsc_khz_(config_.accelerator == Accelerator::tcg ? measure_tsc_khz() : 0),
+      shim_(std::move(shim)) {}
 
 Result<MachineHost> MachineHost::open(QemuConfig config) {
   FB_TRY(sys::mkdirs(config.data_dir + "/machines", 0700));
   FB_TRY_ASSIGN(RuntimeRoot runtime, prepare_runtime_root(config.data_dir));
   FB_TRY_ASSIGN(UidPool uids, UidPool::open(config.data_dir, config.uids));
-  return MachineHost(std::move(config), std::move(runtime), std::move(uids));
+  FB_TRY_ASSIGN(UniqueFd shim, open_ram_shim(config.data_dir));
+  return MachineHost(std::move(config), std::move(runtime), std::move(uids), std::move(shim));
 }
 
 Result<> MachineHost::check_id(const std::string& id) {
@@ -160,7 +163,24 @@ std::string MachineHost::why_not_loadable(const SnapshotKey& there, const Size& 
     here.runtime = there.runtime;
     here.qemu_version = there.qemu_version;
   }
+  if (graph_of(there, size)) here.device_graph = there.device_graph;
   return loads_here(there, here) ? std::string() : describe_difference(there, here);
+}
+
+std::optional<DeviceGraph> MachineHost::graph_of(const SnapshotKey& key, const Size& size) const {
+  CommandLine line = command_line(size, {DiskLayer{}, DiskLayer{}});
+  for (const DeviceGraph graph : {DeviceGraph::gives_memory, DeviceGraph::first}) {
+    line.graph = graph;
+    if (device_graph_hash(line) == key.device_graph) return graph;
+  }
+  return std::nullopt;
+}
+
+CommandLine MachineHost::command_line(const SnapshotRecord& snapshot,
+                                      const std::vector<DiskLayer>& disks) const {
+  CommandLine line = command_line(snapshot.size, disks);
+  line.graph = graph_of(snapshot.key, snapshot.size).value_or(kLatestGraph);
+  return line;
 }
 
 CommandLine MachineHost::command_line(const Size& size, const std::vector<DiskLayer>& disks) const {
@@ -187,6 +207,7 @@ Result<StartedProcess> MachineHost::start(MachineRecord& record, const CommandLi
                                           std::vector<PassedFd> extra_fds) {
   const std::string directory = machine_dir(record.id);
   std::vector<PassedFd> fds = std::move(extra_fds);
+  fds.push_back({shim_.get(), fd_number::kShim});
   std::vector<UniqueFd> owned;
   const auto pass = [&](UniqueFd fd, int as) {
     fds.push_back({fd.get(), as});
@@ -229,6 +250,7 @@ Result<StartedProcess> MachineHost::start(MachineRecord& record, const CommandLi
   JailSpec spec{.runtime_root = runtime.path,
                 .argv = build_arguments(full),
                 .pass_fds = std::move(fds),
+                .environment = {"LD_PRELOAD=/proc/self/fd/" + std::to_string(fd_number::kShim)},
                 .uid = record.uid,
                 .gid = record.uid,
                 .cgroup = cgroup,

@@ -3,6 +3,7 @@
 // engine; blocking functions, any thread.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,7 +82,11 @@ class MachineHost {
   // Empty when a snapshot with this key loads here (with the kept copy of an older QEMU if need
   // be), else why not.
   std::string why_not_loadable(const SnapshotKey& key, const Size& size) const;
+  // With the latest device graph.
   CommandLine command_line(const Size& size, const std::vector<DiskLayer>& disks) const;
+  // With the one that a snapshot was made with.
+  CommandLine command_line(const SnapshotRecord& snapshot,
+                           const std::vector<DiskLayer>& disks) const;
   // Everything a leak check compares with what should exist.
   Result<std::vector<std::string>> machine_ids() const;
   Result<std::vector<std::string>> cgroup_names() const { return cgroups_.list(); }
@@ -90,13 +95,16 @@ class MachineHost {
   Result<> release_uid(uid_t uid) const { return uids_.release(uid); }
 
  private:
-  MachineHost(QemuConfig config, RuntimeRoot runtime, UidPool uids);
+  // None: no server of ours made such a snapshot.
+  std::optional<DeviceGraph> graph_of(const SnapshotKey& key, const Size& size) const;
+  MachineHost(QemuConfig config, RuntimeRoot runtime, UidPool uids, UniqueFd shim);
 
   QemuConfig config_;
   RuntimeRoot runtime_;
   UidPool uids_;
   CgroupRoot cgroups_;
   std::uint64_t tsc_khz_ = 0;
+  UniqueFd shim_;  // what the jail's QEMU loads first
   FaultPoints faults_;
 };
 

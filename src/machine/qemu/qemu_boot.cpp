@@ -93,8 +93,9 @@ net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::start_prepared(const
       return fail(Code::invalid, "the disk " + spec.disk.base + " has another size than the base");
     FB_TRY(host_.prepare(record, disk_bytes));
     FB_TRY_ASSIGN(UniqueFd state, sys::open(kernel->state_path(), O_RDONLY));
-    return host_.start(record, host_.command_line(record.size, record.disks),
-                       {{kernel->ram().fd(), fd_number::kRam}, {state.get(), fd_number::kState}});
+    FB_TRY_ASSIGN(const UniqueFd ram, kernel->ram().reader());
+    return host_.start(record, host_.command_line(kernel->record(), record.disks),
+                       {{ram.get(), fd_number::kRam}, {state.get(), fd_number::kState}});
   };
   FB_CO_TRY_ASSIGN(StartedProcess started, co_await net::run_blocking(pool_, start));
   watch.lap("spawn");

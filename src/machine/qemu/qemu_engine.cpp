@@ -136,8 +136,9 @@ net::Task<Result<std::unique_ptr<Machine>>> QemuEngine::restore(std::shared_ptr<
     FB_TRY(host_.prepare(record, source->record().disk_bytes));
     host_.faults().reach("prepared");
     FB_TRY_ASSIGN(UniqueFd state, sys::open(source->state_path(), O_RDONLY));
-    return host_.start(record, host_.command_line(record.size, record.disks),
-                       {{source->ram().fd(), fd_number::kRam}, {state.get(), fd_number::kState}});
+    FB_TRY_ASSIGN(const UniqueFd ram, source->ram().reader());
+    return host_.start(record, host_.command_line(source->record(), record.disks),
+                       {{ram.get(), fd_number::kRam}, {state.get(), fd_number::kState}});
   };
   auto started = co_await net::run_blocking(pool_, start);
   if (!started) co_return std::unexpected(co_await clean_up(spec.id, started.error()));
@@ -170,9 +171,10 @@ net::Task<Result<std::unique_ptr<QemuMachine>>> QemuEngine::start_saved(
                  (host_.machine_dir(record.id) + "/resuming").c_str()) != 0)
       return fail_errno("rename of saved");
     FB_TRY(sys::fsync_dir(host_.machine_dir(record.id)));
-    CommandLine line = host_.command_line(record.size, record.disks);
+    CommandLine line = host_.command_line(snapshot->record(), record.disks);
     line.defer_load = true;
-    return host_.start(record, line, {{snapshot->ram().fd(), fd_number::kRam}});
+    FB_TRY_ASSIGN(const UniqueFd ram, snapshot->ram().reader());
+    return host_.start(record, line, {{ram.get(), fd_number::kRam}});
   };
   FB_CO_TRY_ASSIGN(StartedProcess started, co_await net::run_blocking(pool_, start));
   watch.lap("spawn");
@@ -300,6 +302,7 @@ net::Task<Result<>> QemuEngine::remove_snapshot(const std::string& directory, De
   FB_CO_TRY_ASSIGN(const auto turn, co_await base->turn.lock(deadline));
   auto remove = [&]() { return machine::remove_snapshot(directory, deadline); };
   base->held = false;
+  hashes_->forget(directory);
   co_return co_await net::run_blocking(pool_, remove);
 }
 

@@ -12,6 +12,7 @@
 #include "machine/inventory.h"
 #include "machine/qemu/machine_host.h"
 #include "machine/qemu/qemu_machine.h"
+#include "machine/qemu/snapshot_hashes.h"
 #include "net/semaphore.h"
 
 namespace firebreak::machine {
@@ -45,6 +46,9 @@ class QemuEngine final : public Engine {
     return machine::snapshot_disk(directory);
   }
   SnapshotBytes snapshot_bytes(const std::string& directory) const override;
+  Result<> verify_snapshot(const std::string& directory) override {
+    return hashes_->verify(directory);
+  }
   std::string snapshot_directory(const std::string& name) const override {
     return host_.config().data_dir + "/snapshots/" + name;
   }
@@ -112,6 +116,7 @@ class QemuEngine final : public Engine {
   std::string preparing_id_;  // of a machine that becomes a kernel; empty: none
   net::Mutex preparing_{executor_};
   std::unique_ptr<FileHash> initramfs_hash_ = std::make_unique<FileHash>(host_.config().initramfs);
+  std::unique_ptr<SnapshotHashes> hashes_ = std::make_unique<SnapshotHashes>();
 };
 
 }  // namespace firebreak::machine

@@ -1,6 +1,7 @@
 #include "machine/qemu/qemu_machine.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <thread>
 
 #include <sys/mman.h>
@@ -238,18 +239,40 @@ net::Task<Result<UniqueFd>> QemuMachine::save(const std::string& saved_path, Dea
   co_return saved;
 }
 
+Result<> QemuMachine::sync_directory() const {
+  FB_TRY(deps_.host.faults().check("sync_directory"));
+  return sys::fsync_dir(path("."));
+}
+
+// From the moment the file is called `saved`, the next server would resume it. So it keeps that
+// name only if the guest never runs on, and the guest runs on only if the disk knows that it lost
+// the name.
+Result<> QemuMachine::name_saved() const {
+  const std::string fresh = path("saved.new");
+  const std::string saved = path("saved");
+  if (::rename(fresh.c_str(), saved.c_str()) != 0) return fail_errno("rename to saved");
+  auto synced = sync_directory();
+  if (synced) return {};
+  if (::rename(saved.c_str(), fresh.c_str()) == 0) {
+    if (sync_directory()) return synced;
+    if (::rename(fresh.c_str(), saved.c_str()) != 0) return synced;
+  }
+  // The disk takes no more news of the directory. The content is safe under one of the two names;
+  // the machine counts as suspended, because its memory must not fall behind its disk.
+  return {};
+}
+
 net::Task<Result<>> QemuMachine::write_durably(UniqueFd saved, Deadline) {
   auto sync = [this, &saved]() -> Result<> {
     FB_TRY_ASSIGN(UniqueFd disk, sys::open(record_.disks.back().path, O_RDONLY));
     // Together they share one commit of the file system's journal.
-    int disk_result = 0;
-    std::thread disk_sync([&] { disk_result = ::fdatasync(disk.get()); });
-    const int saved_result = ::fsync(saved.get());
+    int disk_error = 0;
+    std::thread disk_sync([&] { disk_error = ::fdatasync(disk.get()) == 0 ? 0 : errno; });
+    const int saved_error = ::fsync(saved.get()) == 0 ? 0 : errno;
     disk_sync.join();
-    if (saved_result != 0 || disk_result != 0) return fail_errno("syncing the suspended machine");
-    if (::rename(path("saved.new").c_str(), path("saved").c_str()) != 0)
-      return fail_errno("rename to saved");
-    return sys::fsync_dir(path("."));
+    if (const int error = saved_error != 0 ? saved_error : disk_error; error != 0)
+      return fail_errno("syncing the suspended machine", error);
+    return name_saved();
   };
   co_return co_await blocking(sync);
 }
@@ -400,6 +423,11 @@ net::Task<Result<>> QemuMachine::terminate(Deadline deadline) {
 Result<ProcessUsage> QemuMachine::usage() const {
   FB_TRY_ASSIGN(const CgroupUsage usage, deps_.host.usage(record_.id));
   return ProcessUsage{usage.cpu_usec, usage.memory_bytes};
+}
+
+bool QemuMachine::killed_for_memory() const {
+  const auto usage = deps_.host.usage(record_.id);
+  return usage && usage->oom_kills > 0;
 }
 
 Result<> QemuMachine::set_limits(const HostLimits& limits) {

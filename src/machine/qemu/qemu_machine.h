@@ -58,6 +58,7 @@ class QemuMachine final : public Machine {
   net::Task<bool> wait_exit(Deadline deadline) override;
   Result<ProcessUsage> usage() const override;
   Result<> set_limits(const HostLimits& limits) override;
+  bool killed_for_memory() const override;
   bool out_of_disk() const override { return *out_of_disk_; }
   Result<> retry_disk() override;
 
@@ -91,6 +92,9 @@ class QemuMachine final : public Machine {
   // After a failed suspend or fork: the guest goes on as if nothing had been asked.
   net::Task<void> undo_freeze(Deadline deadline);
   net::Task<Result<>> write_durably(UniqueFd saved, Deadline deadline);
+  // Blocking.
+  Result<> name_saved() const;
+  Result<> sync_directory() const;
   net::Task<Result<>> switch_to_new_layer(Deadline deadline);
   net::Task<Result<std::uint64_t>> top_node(Deadline deadline);
   net::Task<Result<>> overlay(std::uint64_t top, const std::string& below, const std::string& file,

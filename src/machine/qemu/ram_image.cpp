@@ -17,14 +17,17 @@ namespace firebreak::machine {
 namespace {
 
 constexpr int kSeals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW;
+// Nobody may take part in sealing any more.
+constexpr int kAllSeals = kSeals | F_SEAL_SEAL;
 constexpr std::size_t kChunk = 1 << 20;
 
-// Calls `visit(offset, bytes)` for every block of a sparse file that has content. All-zero blocks
-// do not count as content, so a copy has the same blocks as its source whatever the file system
-// made of the holes.
-Result<> for_each_block(
-    int fd, std::uint64_t size,
-    const std::function<Result<>(std::uint64_t, std::span<const std::byte>)>& visit) {
+using Visit = std::function<Result<>(std::uint64_t, std::span<const std::byte>)>;
+
+// Calls `visit(offset, bytes)` for every block of a sparse file that has content, and `visit_zero`
+// for those that are allocated and all zero. These do not count as content, so a copy has the same
+// blocks as its source whatever the file system made of the holes.
+Result<> for_each_block(int fd, std::uint64_t size, const Visit& visit,
+                        const Visit& visit_zero = {}) {
   std::vector<std::byte> buffer(kChunk);
   const std::vector<std::byte> zero(kChunk);
   std::uint64_t at = 0;
@@ -41,7 +44,9 @@ Result<> for_each_block(
       const std::size_t n = std::min<std::uint64_t>(kChunk, size - at);
       const auto block = std::span(buffer).first(n);
       FB_TRY(sys::pread_all(fd, block, at));
-      if (!std::equal(block.begin(), block.end(), zero.begin())) FB_TRY(visit(at, block));
+      const bool is_zero = std::equal(block.begin(), block.end(), zero.begin());
+      if (!is_zero) FB_TRY(visit(at, block));
+      if (is_zero && visit_zero) FB_TRY(visit_zero(at, block));
       at += n;
     }
   }
@@ -62,8 +67,8 @@ Result<RamImage> RamImage::create(std::uint64_t size) {
   UniqueFd fd(::memfd_create("firebreak-ram", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return fail_errno("memfd_create");
   if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) return fail_errno("sizing guest RAM");
-  // The jailed QEMU opens it through /proc/self/fd under its own uid.
-  if (::fchmod(fd.get(), 0666) != 0) return fail_errno("fchmod of guest RAM");
+  // Who has a descriptor that only reads shall not open another that writes.
+  if (::fchmod(fd.get(), 0600) != 0) return fail_errno("fchmod of guest RAM");
   return RamImage(std::move(fd), size);
 }
 
@@ -82,8 +87,20 @@ Result<RamImage> RamImage::load(const std::string& path, std::uint64_t size,
       }));
   if (hash.hex() != sha256)
     return fail(Code::corrupt, path + " is damaged: its content does not match the recorded hash");
-  FB_TRY(image.seal());
+  FB_TRY(image.add_seals());
   return image;
+}
+
+Result<std::string> sparse_hash(const std::string& path) {
+  FB_TRY_ASSIGN(UniqueFd file, sys::open(path, O_RDONLY));
+  FB_TRY_ASSIGN(const std::uint64_t size, sys::file_size(file.get()));
+  Sha256 hash;
+  FB_TRY(
+      for_each_block(file.get(), size, [&](std::uint64_t offset, std::span<const std::byte> bytes) {
+        hash_block(hash, offset, bytes);
+        return Result<>();
+      }));
+  return hash.hex();
 }
 
 Result<RamImage> RamImage::adopt(UniqueFd fd, std::uint64_t size) {
@@ -92,7 +109,13 @@ Result<RamImage> RamImage::adopt(UniqueFd fd, std::uint64_t size) {
     return fail(Code::corrupt, "not a sealed memory file");
   FB_TRY_ASSIGN(const std::uint64_t actual, sys::file_size(fd.get()));
   if (actual != size) return fail(Code::corrupt, "the memory file has the wrong size");
-  return RamImage(std::move(fd), size);
+  RamImage image(std::move(fd), size);
+  if (seals != kAllSeals) FB_TRY(image.add_seals());  // an older server kept it
+  return image;
+}
+
+Result<UniqueFd> RamImage::reader() const {
+  return sys::open("/proc/self/fd/" + std::to_string(fd_.get()), O_RDONLY);
 }
 
 Result<RamImage> RamImage::copy() const {
@@ -104,9 +127,29 @@ Result<RamImage> RamImage::copy() const {
   return image;
 }
 
-Result<> RamImage::seal() {
-  if (::fcntl(fd_.get(), F_ADD_SEALS, kSeals) != 0) return fail_errno("sealing guest RAM");
+Result<> RamImage::add_seals() {
+  if (::fcntl(fd_.get(), F_ADD_SEALS, kAllSeals) != 0) return fail_errno("sealing guest RAM");
   return {};
+}
+
+Result<> RamImage::settle() {
+  return for_each_block(
+      fd_.get(), size_,
+      // Written, because what is only allocated still counts as a hole.
+      [&](std::uint64_t offset, std::span<const std::byte> block) {
+        return sys::pwrite_all(fd_.get(), block, offset);
+      },
+      [&](std::uint64_t offset, std::span<const std::byte> block) -> Result<> {
+        if (::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                        static_cast<off_t>(offset), static_cast<off_t>(block.size())) != 0)
+          return fail_errno("fallocate of guest RAM");
+        return {};
+      });
+}
+
+Result<> RamImage::seal() {
+  FB_TRY(settle());
+  return add_seals();
 }
 
 Result<std::string> RamImage::save(const std::string& path) const {

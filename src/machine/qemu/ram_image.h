@@ -24,8 +24,11 @@ class RamImage {
 
   // The same content, unsealed.
   Result<RamImage> copy() const;
-  // No more writes, by anybody. Fails while a shared mapping is left (the machine must be gone).
+  // No more writes, by anybody, and no small holes: what clones touch there would be charged to
+  // them twice. Fails while a shared mapping is left (the machine must be gone).
   Result<> seal();
+  // A descriptor that only reads, for a clone.
+  Result<UniqueFd> reader() const;
   // Writes a sparse copy and returns the hash over its extents. Synced to disk.
   Result<std::string> save(const std::string& path) const;
 
@@ -35,8 +38,15 @@ class RamImage {
 
  private:
   RamImage(UniqueFd fd, std::uint64_t size) : fd_(std::move(fd)), size_(size) {}
+  Result<> add_seals();
+  // Every block is a hole or wholly allocated, as in one that was loaded.
+  Result<> settle();
   UniqueFd fd_;
   std::uint64_t size_ = 0;
 };
+
+// SHA-256 of what a file holds, with where it holds it: holes and blocks of zeros are passed over.
+// As save() and load() reckon it. Blocking.
+Result<std::string> sparse_hash(const std::string& path);
 
 }  // namespace firebreak::machine

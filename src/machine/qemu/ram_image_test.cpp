@@ -114,6 +114,33 @@ TEST_F(RamImageTest, DamagedCopyIsRefused) {
   EXPECT_EQ(RamImage::load(path_ + "-missing", kSize, *hash).error().code, Code::not_found);
 }
 
+// What a clone touches in a hole of the file is charged to it twice, so a base has large ones only.
+TEST_F(RamImageTest, SealedRamHasNoSmallHolesAndNoPagesOfZeros) {
+  auto ram = sample();
+  ASSERT_TRUE(ram);
+  put(ram->fd(), 8 * kMiB, std::string(kMiB, '\0'));
+  const std::string before = content(ram->fd());
+  ASSERT_TRUE(ram->seal());
+  EXPECT_EQ(ram->allocated_bytes(), 4 * kMiB);
+  EXPECT_EQ(content(ram->fd()), before);
+  EXPECT_EQ(::lseek(ram->fd(), 0, SEEK_HOLE), static_cast<off_t>(kMiB));
+  EXPECT_EQ(::lseek(ram->fd(), static_cast<off_t>(kMiB), SEEK_DATA), static_cast<off_t>(2 * kMiB));
+}
+
+TEST_F(RamImageTest, AClonesDescriptorOnlyReadsAndNobodyElseMayOpenOne) {
+  auto ram = sample();
+  ASSERT_TRUE(ram);
+  struct stat st{};
+  ASSERT_EQ(::fstat(ram->fd(), &st), 0);
+  EXPECT_EQ(st.st_mode & 0777, 0600U);
+  ASSERT_TRUE(ram->seal());
+  EXPECT_EQ(::fcntl(ram->fd(), F_GET_SEALS) & F_SEAL_SEAL, F_SEAL_SEAL);
+  const auto reader = ram->reader();
+  ASSERT_TRUE(reader) << reader.error().text();
+  EXPECT_EQ(::fcntl(reader->get(), F_GETFL) & O_ACCMODE, O_RDONLY);
+  EXPECT_EQ(content(reader->get()), content(ram->fd()));
+}
+
 TEST_F(RamImageTest, SealedRamCannotBeChangedByAnybody) {
   auto ram = sample();
   ASSERT_TRUE(ram);

@@ -145,6 +145,8 @@ std::string to_json_text(const SnapshotRecord& record) {
                          {"device_graph", record.key.device_graph},
                          {"tsc_khz", record.key.tsc_khz},
                          {"agent_protocol", record.key.agent_protocol}};
+  json::array disk_hashes;
+  for (const std::string& hash : record.disk_sha256) disk_hashes.emplace_back(hash);
   return json::serialize(
              json::object{{"engine", record.engine},
                           {"isolation", to_string(isolation_of(record.key.accelerator))},
@@ -153,6 +155,7 @@ std::string to_json_text(const SnapshotRecord& record) {
                           {"ram_sha256", record.ram_sha256},
                           {"state_sha256", record.state_sha256},
                           {"disks", to_json(record.disks)},
+                          {"disk_sha256", std::move(disk_hashes)},
                           {"disk_bytes", record.disk_bytes}}) +
          "\n";
 }
@@ -172,6 +175,7 @@ Result<SnapshotRecord> parse_snapshot_record(std::string_view text) {
   record.ram_sha256 = reader.string("ram_sha256");
   record.state_sha256 = reader.string("state_sha256");
   record.disks = read_disks(reader);
+  record.disk_sha256 = reader.strings_or_empty("disk_sha256");
   record.disk_bytes = reader.u64("disk_bytes");
   if (record.disks.empty()) reader.reject("disks", "must not be empty");
   if (auto ok = reader.result(); !ok) return damaged("the snapshot's record", ok.error());

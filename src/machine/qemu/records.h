@@ -50,6 +50,8 @@ struct SnapshotRecord {
   std::string state_sha256;
   std::vector<DiskLayer> disks;  // bottom first, all immutable
   std::uint64_t disk_bytes = 0;  // virtual
+  // Of each disk (sparse_hash); empty: not taken yet. Older records have none.
+  std::vector<std::string> disk_sha256;
 };
 
 // Whether it is suspended is told by the file `saved` in its directory, not by the record.

@@ -110,7 +110,7 @@ void expect_members_needed(const std::string& text,
     const std::string name(member.key());
     // False, or unknown, when absent: older records lack them.
     if (name == "forked" || name == "switching" || name == "network" || name == "boot_id" ||
-        name == "engine" || name == "isolation")
+        name == "engine" || name == "isolation" || name == "disk_sha256")
       continue;
     json::object without = whole;
     without.erase(name);

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <optional>
 #include <span>
 
 #include <sys/ioctl.h>
@@ -45,6 +46,7 @@ struct PmScanArg {
 constexpr std::uint64_t kPageIsFile = 1 << 2;
 constexpr std::uint64_t kPageIsPresent = 1 << 3;
 constexpr std::uint64_t kPageIsSwapped = 1 << 4;
+constexpr std::uint64_t kPageIsZero = 1 << 5;  // only read so far, where the base has a hole
 
 Result<std::vector<PageRun>> dirty_runs_by_scan(int pagemap, std::uint64_t address,
                                                 std::uint64_t size) {
@@ -56,8 +58,8 @@ Result<std::vector<PageRun>> dirty_runs_by_scan(int pagemap, std::uint64_t addre
   arg.end = address + size;
   arg.vec = reinterpret_cast<std::uint64_t>(regions.data());
   arg.vec_len = regions.size();
-  arg.category_inverted = kPageIsFile;
-  arg.category_mask = kPageIsFile;
+  arg.category_inverted = kPageIsFile | kPageIsZero;
+  arg.category_mask = kPageIsFile | kPageIsZero;
   arg.category_anyof_mask = kPageIsPresent | kPageIsSwapped;
   arg.return_mask = kPageIsPresent;
   while (arg.start < arg.end) {
@@ -180,31 +182,78 @@ struct XxhState {
   ~XxhState() { XXH3_freeState(state); }
 };
 
+// A line of /proc/PID/maps.
+struct Mapping {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  std::uint64_t offset = 0;  // in the file
+  std::uint64_t inode = 0;   // 0: no file
+};
+
+std::optional<std::uint64_t> parse_hex(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<Mapping> parse_mapping(std::string_view line) {
+  // start-end perms offset dev inode path
+  std::array<std::string_view, 5> fields;
+  for (std::string_view& field : fields) {
+    const auto from = line.find_first_not_of(' ');
+    if (from == std::string_view::npos) return std::nullopt;
+    line.remove_prefix(from);
+    const auto to = line.find(' ');
+    field = line.substr(0, to);
+    line.remove_prefix(to == std::string_view::npos ? line.size() : to);
+  }
+  const auto dash = fields[0].find('-');
+  if (dash == std::string_view::npos) return std::nullopt;
+  const auto start = parse_hex(fields[0].substr(0, dash));
+  const auto end = parse_hex(fields[0].substr(dash + 1));
+  const auto offset = parse_hex(fields[2]);
+  const auto inode = parse_u64(fields[4]);
+  if (!start || !end || !offset || !inode || *end <= *start) return std::nullopt;
+  return Mapping{.start = *start, .end = *end, .offset = *offset, .inode = *inode};
+}
+
+// More than one only if QEMU was taken over.
+constexpr std::size_t kMaxStarts = 16;
+
+// Whether the file is mapped there as a whole: pieces of it, with memory of the process's own over
+// its holes, follow each other without a gap.
+bool covers(const std::vector<Mapping>& mappings, std::uint64_t start, std::uint64_t size,
+            std::uint64_t inode) {
+  std::uint64_t at = start;
+  for (const Mapping& mapping : mappings) {
+    if (mapping.end <= at || mapping.start > at) continue;
+    const bool piece = mapping.inode == inode && mapping.start - mapping.offset == start;
+    if (!piece && mapping.inode != 0) return false;
+    at = mapping.end;
+    // QEMU keeps a page that nobody may touch behind it.
+    if (at - start >= size) return at - start == size || !piece;
+  }
+  return false;
+}
+
 }  // namespace
 
 Result<std::uint64_t> parse_ram_mapping(std::string_view maps, std::uint64_t inode,
                                         std::uint64_t size) {
-  for (std::string_view line : split(maps, '\n')) {
-    // start-end perms offset dev inode path
-    std::array<std::string_view, 5> fields;
-    for (std::string_view& field : fields) {
-      const auto from = line.find_first_not_of(' ');
-      if (from == std::string_view::npos) break;
-      line.remove_prefix(from);
-      const auto to = line.find(' ');
-      field = line.substr(0, to);
-      line.remove_prefix(to == std::string_view::npos ? line.size() : to);
-    }
-    if (parse_u64(fields[4]) != inode) continue;
-    const auto dash = fields[0].find('-');
-    if (dash == std::string_view::npos) continue;
-    std::uint64_t start = 0;
-    std::uint64_t end = 0;
-    std::from_chars(fields[0].data(), fields[0].data() + dash, start, 16);
-    std::from_chars(fields[0].data() + dash + 1, fields[0].data() + fields[0].size(), end, 16);
-    if (end - start == size && fields[2].find_first_not_of('0') == std::string_view::npos)
-      return start;
+  std::vector<Mapping> mappings;
+  std::vector<std::uint64_t> starts;
+  for (const std::string_view line : split(maps, '\n')) {
+    const auto mapping = parse_mapping(line);
+    if (!mapping) continue;
+    mappings.push_back(*mapping);
+    if (mapping->inode != inode || mapping->start < mapping->offset) continue;
+    const std::uint64_t start = mapping->start - mapping->offset;
+    if (starts.size() < kMaxStarts && std::ranges::find(starts, start) == starts.end())
+      starts.push_back(start);
   }
+  for (const std::uint64_t start : starts)
+    if (covers(mappings, start, size, inode)) return start;
   return fail(Code::internal, "the guest's RAM is not mapped as expected");
 }
 

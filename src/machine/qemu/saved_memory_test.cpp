@@ -260,6 +260,20 @@ TEST(RamMapping, FindsTheWholeMappingOfTheInode) {
   EXPECT_FALSE(parse_ram_mapping(maps, 1234, kRam * 2));
 }
 
+TEST(RamMapping, HolesMayHaveMemoryOfTheProcessOverThem) {
+  const std::string first = "7f0030000000-7f0030100000 rw-p 00000000 00:01 1234 /memfd:ram\n";
+  const std::string hole = "7f0030100000-7f0033f00000 rw-p 00000000 00:00 0 \n";
+  const std::string last = "7f0033f00000-7f0034000000 rw-p 03f00000 00:01 1234 /memfd:ram\n";
+  EXPECT_EQ(parse_ram_mapping(first + hole + last, 1234, kRam), 0x7f0030000000U);
+  EXPECT_FALSE(parse_ram_mapping(first + last, 1234, kRam)) << "a gap";
+  EXPECT_FALSE(parse_ram_mapping(first + hole, 1234, kRam)) << "its end is missing";
+  const std::string other = "7f0030100000-7f0033f00000 rw-p 00000000 00:01 99 /memfd:other\n";
+  EXPECT_FALSE(parse_ram_mapping(first + other + last, 1234, kRam)) << "another file";
+  // The first piece may be a hole, too.
+  const std::string begin = "7f0030000000-7f0033f00000 rw-p 00000000 00:00 0 \n";
+  EXPECT_EQ(parse_ram_mapping(begin + last, 1234, kRam), 0x7f0030000000U);
+}
+
 TEST(RamMapping, SurvivesNonsense) {
   for (const char* maps : {"", "\n\n", "1234", "- - 0 0 1234 x", "zz-zz rw-p 00000000 00:01 1234 x",
                            "   ", "1-2 rw-p 0 00:01 1234"})

@@ -10,8 +10,10 @@
 namespace firebreak::machine {
 namespace {
 
-std::unexpected<Error> refused(const std::string& directory, const std::string& why) {
-  return fail(Code::corrupt, "snapshot " + directory + " cannot be used: " + why);
+std::unexpected<Error> refused(const std::string& directory, const std::string& why,
+                               Repair repair = {}) {
+  return fail(Code::corrupt, "snapshot " + directory + " cannot be used: " + why,
+              std::move(repair));
 }
 
 }  // namespace
@@ -24,14 +26,14 @@ Result<std::shared_ptr<QemuSnapshot>> QemuSnapshot::load(const MachineHost& host
   if (record.engine != kQemuEngine)
     return refused(directory, "the engine " + record.engine + " made it");
   if (const std::string why = host.why_not_loadable(record.key, record.size); !why.empty())
-    return refused(directory, why + "; build the image again on this host");
+    return refused(directory, why, Repair{"build the image again on this host"});
   FB_TRY_ASSIGN(const std::string state, sha256_file(directory + "/state"));
   if (state != record.state_sha256) return refused(directory, "the device state is damaged");
   for (const DiskLayer& disk : record.disks) {
     if (!sys::exists(disk.path))
-      return fail(Code::not_found, "snapshot " + directory + " cannot be used: its disk " +
-                                       disk.path +
-                                       " is gone; put it back, or build the image again");
+      return fail(Code::not_found,
+                  "snapshot " + directory + " cannot be used: its disk " + disk.path + " is gone",
+                  Repair{"put it back, or build the image again"});
     FB_TRY_ASSIGN(UniqueFd fd, sys::open(disk.path, O_RDONLY));
     FB_TRY_ASSIGN(const std::uint64_t bytes, sys::file_size(fd.get()));
     if (bytes != disk.bytes) return refused(directory, "disk layer " + disk.path + " has changed");
@@ -63,6 +65,8 @@ Result<> write_snapshot(const MachineHost& host, const std::string& directory,
     FB_TRY_ASSIGN(disk.bytes, sys::file_size(fd.get()));
     if (::fsync(fd.get()) != 0) return fail_errno("fsync " + disk.path);
   }
+  record.disk_sha256.resize(record.disks.size());
+  FB_TRY_ASSIGN(record.disk_sha256.back(), sparse_hash(own.path));
   if (::chmod(own.path.c_str(), 0400) != 0) return fail_errno("chmod " + own.path);
   FB_TRY(start_holder(host.config().holder, directory, ram));
   return sys::replace_file(directory + "/snapshot.json", to_json_text(record));

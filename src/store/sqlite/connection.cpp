@@ -42,31 +42,39 @@ Code code_of(int rc, int system_errno) {
   }
 }
 
-std::string message_of(Code code, int rc, const std::string& path) {
+// What a caller is told, without the detail.
+Error error_of(Code code, int rc, const std::string& path) {
   const std::string store = "the store " + path;
-  if (rc == SQLITE_CONSTRAINT_FOREIGNKEY) return "what it belongs to does not exist";
-  if ((rc & 0xff) == SQLITE_CONSTRAINT) return "it exists already";
-  if ((rc & 0xff) == SQLITE_NOMEM || rc == SQLITE_IOERR_NOMEM) return store + ": no memory left";
+  const auto told = [code](std::string what, std::string repair = "") {
+    return fail(code, std::move(what), Repair{std::move(repair)}).error();
+  };
+  if (rc == SQLITE_CONSTRAINT_FOREIGNKEY) return told("what it belongs to does not exist");
+  if ((rc & 0xff) == SQLITE_CONSTRAINT) return told("it exists already");
+  if ((rc & 0xff) == SQLITE_NOMEM || rc == SQLITE_IOERR_NOMEM)
+    return told(store + ": no memory left");
   switch (code) {
     case Code::timeout:
-      return store + " is busy: another transaction on it has not ended; try again";
+      return told(store + " is busy: another transaction on it has not ended", "try again");
     case Code::exhausted:
-      return store + " cannot grow: its disk is full; free some space and try again";
+      return fail(code, Reason{"disk_full"}, store + " cannot grow: its disk is full",
+                  Repair{"free some space and try again"})
+          .error();
     case Code::corrupt:
-      return store +
-             " is damaged or not a database; restore it from a backup, or move it away to "
-             "begin with an empty one";
+      return told(store + " is damaged or not a database",
+                  "restore it from a backup, or move it away to begin with an empty one");
     case Code::denied:
-      return store + " cannot be written; give its file and directory to the server's user";
+      return told(store + " cannot be written", "give its file and directory to the server's user");
     case Code::unavailable:
-      return store + " cannot be opened; check that its directory exists and can be written";
+      return told(store + " cannot be opened",
+                  "check that its directory exists and can be written");
     case Code::invalid:
-      return "the value is too big to be stored";
+      return told("the value is too big to be stored");
     default:
       break;
   }
-  return (rc & 0xff) == SQLITE_IOERR ? store + ": its disk failed; look at the host's kernel log"
-                                     : store + " failed";
+  return (rc & 0xff) == SQLITE_IOERR
+             ? told(store + ": its disk failed", "look at the host's kernel log")
+             : told(store + " failed");
 }
 
 }  // namespace
@@ -174,8 +182,8 @@ Connection::~Connection() {
 
 Result<Statement> Connection::prepare(std::string_view sql) {
   if (begun_ && !in_transaction()) {
-    return fail(Code::unavailable,
-                "the store undid the transaction after a failure; begin it again");
+    return fail(Code::unavailable, "the store undid the transaction after a failure",
+                Repair{"begin it again"});
   }
   if (auto node = idle_.extract(sql)) return Statement(*this, sql, node.mapped());
   sqlite3_stmt* handle = nullptr;
@@ -203,7 +211,9 @@ std::unexpected<Error> Connection::error(int rc) const {
   const Code code = code_of(rc, handle_ == nullptr ? 0 : sqlite3_system_errno(handle_));
   std::string detail = "SQLite " + std::to_string(rc) + ": ";
   detail += handle_ == nullptr ? sqlite3_errstr(rc) : sqlite3_errmsg(handle_);
-  return fail(code, message_of(code, rc, path_), std::move(detail));
+  Error error = error_of(code, rc, path_);
+  error.detail = std::move(detail);
+  return std::unexpected(std::move(error));
 }
 
 // SQLite would do this with the next commit that is to last.
@@ -226,7 +236,7 @@ bool Connection::in_transaction() const {
 
 Result<> Connection::begin(Access access, Deadline deadline, Durability durability) {
   if (begun_) return fail(Code::internal, "the store's connection has a transaction already");
-  if (deadline.passed()) return fail(Code::timeout, message_of(Code::timeout, 0, path_));
+  if (deadline.passed()) return std::unexpected(error_of(Code::timeout, 0, path_));
   // A write-ahead log is not flushed at each commit then; it is no less consistent.
   if (durability == Durability::later) {
     FB_TRY(script("PRAGMA synchronous = NORMAL"));

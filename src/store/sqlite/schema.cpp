@@ -243,6 +243,141 @@ ALTER TABLE events ADD COLUMN isolation TEXT NOT NULL DEFAULT '';
 CREATE INDEX events_without_isolation ON events (engine) WHERE isolation = '';
 )sql";
 
+// Records of calls outlive their tenant and leave by the retention job alone: it says which moment
+// it is in `retention_job`, and only what has expired by then may go.
+constexpr std::string_view kSandbox = R"sql(
+ALTER TABLE keys ADD COLUMN kind TEXT NOT NULL DEFAULT 'owner';
+ALTER TABLE keys ADD COLUMN agent TEXT NOT NULL DEFAULT '';
+UPDATE keys SET kind = 'administrator' WHERE admin <> 0;
+
+CREATE TABLE sandbox_templates (
+  tenant TEXT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  template TEXT NOT NULL,
+  PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sandbox_policies (
+  tenant TEXT PRIMARY KEY REFERENCES tenants (id) ON DELETE CASCADE,
+  tier TEXT NOT NULL CHECK (tier IN ('standard', 'regulated')),
+  enabled INTEGER NOT NULL,
+  retention_days INTEGER NOT NULL CHECK (retention_days BETWEEN 1 AND 180),
+  keep_output INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE cap_counters (
+  tenant TEXT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+  dimension TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  begin INTEGER NOT NULL,
+  count INTEGER NOT NULL,
+  PRIMARY KEY (tenant, dimension, subject, begin)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX cap_counters_by_age ON cap_counters (begin);
+
+CREATE TABLE sandbox_sessions (
+  id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+  agent TEXT NOT NULL,
+  turn TEXT NOT NULL,
+  template TEXT NOT NULL,
+  microvm TEXT NOT NULL,
+  key TEXT NOT NULL,
+  created INTEGER NOT NULL,
+  last_call INTEGER NOT NULL,
+  calls INTEGER NOT NULL,
+  ended INTEGER,
+  end_reason TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX sandbox_sessions_of_turns ON sandbox_sessions (tenant, agent, turn)
+  WHERE turn <> '' AND ended IS NULL;
+CREATE INDEX sandbox_sessions_by_age ON sandbox_sessions (tenant, created, id);
+CREATE INDEX sandbox_sessions_ended ON sandbox_sessions (ended) WHERE ended IS NOT NULL;
+
+CREATE TABLE invocations_open (
+  id TEXT PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  agent_id TEXT NOT NULL,
+  turn_id TEXT NOT NULL,
+  session_id TEXT NOT NULL,
+  template TEXT NOT NULL,
+  language TEXT NOT NULL,
+  key_id TEXT NOT NULL,
+  executed_code_hash TEXT NOT NULL,
+  code_bytes INTEGER NOT NULL,
+  started INTEGER NOT NULL,
+  expires INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sandbox_invocations (
+  id TEXT PRIMARY KEY,
+  tenant_id TEXT NOT NULL,
+  agent_id TEXT NOT NULL,
+  turn_id TEXT NOT NULL,
+  session_id TEXT NOT NULL,
+  template TEXT NOT NULL,
+  language TEXT NOT NULL,
+  key_id TEXT NOT NULL,
+  executed_code_hash TEXT NOT NULL,
+  code_bytes INTEGER NOT NULL,
+  started INTEGER NOT NULL,
+  expires INTEGER NOT NULL,
+  exit_status TEXT NOT NULL
+    CHECK (exit_status IN ('ok', 'error', 'timeout', 'oom', 'cap_exceeded', 'provisioning')),
+  failure_reason TEXT NOT NULL,
+  duration_ms INTEGER NOT NULL,
+  stdout_bytes INTEGER NOT NULL,
+  stderr_bytes INTEGER NOT NULL,
+  stdout_truncated INTEGER NOT NULL,
+  stderr_truncated INTEGER NOT NULL,
+  stdout_hash TEXT NOT NULL,
+  stderr_hash TEXT NOT NULL,
+  CHECK (expires > started AND expires <= started + 15552000000)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX sandbox_invocations_by_age ON sandbox_invocations (tenant_id, started, id);
+CREATE INDEX sandbox_invocations_by_session ON sandbox_invocations (session_id);
+CREATE INDEX sandbox_invocations_by_expiry ON sandbox_invocations (expires);
+
+CREATE TABLE invocation_outputs (
+  invocation TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+  session TEXT NOT NULL,
+  stdout BLOB NOT NULL,
+  stderr BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX invocation_outputs_by_tenant ON invocation_outputs (tenant);
+
+CREATE TABLE retention_job (moment INTEGER NOT NULL) STRICT;
+INSERT INTO retention_job (moment) VALUES (0);
+
+CREATE TRIGGER sandbox_invocations_are_not_changed BEFORE UPDATE ON sandbox_invocations
+BEGIN
+  SELECT RAISE(ABORT, 'records of calls are never changed');
+END;
+-- INSERT OR REPLACE removes without asking the trigger of removals.
+CREATE TRIGGER sandbox_invocations_are_not_replaced BEFORE INSERT ON sandbox_invocations
+WHEN EXISTS (SELECT 1 FROM sandbox_invocations WHERE id = NEW.id)
+BEGIN
+  SELECT RAISE(ABORT, 'records of calls are never replaced');
+END;
+CREATE TRIGGER sandbox_invocations_are_kept BEFORE DELETE ON sandbox_invocations
+WHEN OLD.expires > (SELECT moment FROM retention_job)
+BEGIN
+  SELECT RAISE(ABORT, 'records of calls are kept until they expire');
+END;
+)sql";
+
+// The value is sealed with the server's key, for this tenant and name.
+constexpr std::string_view kSecrets = R"sql(
+CREATE TABLE secrets (
+  tenant TEXT NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
+  name TEXT NOT NULL,
+  sealed BLOB NOT NULL,
+  changed INTEGER NOT NULL,
+  PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+)sql";
+
 constexpr std::array kMigrations{Migration{"first", kFirst},
                                  Migration{"egress", kEgress},
                                  Migration{"access tokens", kAccessTokens},
@@ -250,7 +385,9 @@ constexpr std::array kMigrations{Migration{"first", kFirst},
                                  Migration{"usage days", kUsageDays},
                                  Migration{"microVM names", kMicrovmNames},
                                  Migration{"snapshots", kSnapshots},
-                                 Migration{"engines", kEngines}};
+                                 Migration{"engines", kEngines},
+                                 Migration{"sandbox", kSandbox},
+                                 Migration{"secrets", kSecrets}};
 
 constexpr std::string_view kJournal = R"sql(
 CREATE TABLE schema_migrations (
@@ -266,16 +403,17 @@ Result<> check_owner(Connection& db) {
   if (owner == kApplicationId) return {};
   FB_TRY_ASSIGN(std::int64_t tables, db.number("SELECT count(*) FROM sqlite_schema"));
   if (owner == 0 && tables == 0) return {};
-  return fail(Code::corrupt,
-              "the store " + db.path() + " is a database of another program; name another file");
+  return fail(Code::corrupt, "the store " + db.path() + " is a database of another program",
+              Repair{"name another file"});
 }
 
 Result<> check_applied(Connection& db, std::span<const Migration> known, std::int64_t version) {
   auto unlisted = [&] {
-    return fail(Code::corrupt, "the store " + db.path() + " says version " +
-                                   std::to_string(version) +
-                                   " but does not list the migrations that make it; restore it "
-                                   "from a backup");
+    return fail(Code::corrupt,
+                "the store " + db.path() + " says version " + std::to_string(version) +
+                    " but does not list the migrations that make it",
+                Repair{"restore it "
+                       "from a backup"});
   };
   FB_TRY_ASSIGN(Statement rows, db.query("SELECT number, name, checksum FROM schema_migrations "
                                          "ORDER BY number"));
@@ -285,9 +423,10 @@ Result<> check_applied(Connection& db, std::span<const Migration> known, std::in
     if (!row || rows.i64() != expected || expected > version) return unlisted();
     const std::string name = rows.text();
     if (rows.text() != wire::sha256_hex(known[static_cast<std::size_t>(expected) - 1].sql)) {
-      return fail(Code::corrupt, "the store " + db.path() + " was made by another migration " +
-                                     std::to_string(expected) + " (" + name +
-                                     ") than this program has; use the program that made it");
+      return fail(Code::corrupt,
+                  "the store " + db.path() + " was made by another migration " +
+                      std::to_string(expected) + " (" + name + ") than this program has",
+                  Repair{"use the program that made it"});
     }
   }
 }
@@ -315,10 +454,10 @@ Result<std::int64_t> check_version(Connection& db, std::span<const Migration> kn
   FB_TRY_ASSIGN(std::int64_t version, db.number("PRAGMA user_version"));
   const auto newest = static_cast<std::int64_t>(known.size());
   if (version > newest) {
-    return fail(Code::corrupt, "the store " + db.path() + " has version " +
-                                   std::to_string(version) +
-                                   ", this program knows versions up to " + std::to_string(newest) +
-                                   "; start the newer program");
+    return fail(Code::corrupt,
+                "the store " + db.path() + " has version " + std::to_string(version) +
+                    ", this program knows versions up to " + std::to_string(newest),
+                Repair{"start the newer program"});
   }
   if (version > 0) FB_TRY(check_applied(db, known, version));
   return version;

@@ -43,6 +43,50 @@ class SqliteStore final : public Store {
   Result<std::vector<core::Key>> list_keys(const core::TenantId& tenant) const override;
   Result<> revoke_key(const core::TenantId& tenant, const core::KeyId& id, core::Time at) override;
 
+  // sqlite_sandbox.cpp
+  Result<> put_template(const core::TenantId& tenant, const core::SandboxTemplate& value) override;
+  Result<std::optional<core::SandboxTemplate>> find_template(
+      const core::TenantId& tenant, const std::string& name) const override;
+  Result<std::vector<core::SandboxTemplate>> list_templates(
+      const core::TenantId& tenant) const override;
+  Result<> remove_template(const core::TenantId& tenant, const std::string& name) override;
+  Result<core::SandboxPolicy> sandbox_policy(const core::TenantId& tenant) const override;
+  Result<> set_sandbox_policy(const core::TenantId& tenant,
+                              const core::SandboxPolicy& policy) override;
+  Result<std::optional<core::CapRefusal>> take_caps(const core::TenantId& tenant,
+                                                    const std::vector<core::CapAsk>& asks) override;
+  Result<std::vector<CapCount>> cap_counts(const core::TenantId& tenant,
+                                           core::Time since) const override;
+  Result<std::uint64_t> forget_caps(core::Time before) override;
+  Result<> create_session(const core::SandboxSession& session) override;
+  Result<std::optional<core::SandboxSession>> find_session(
+      const core::TenantId& tenant, const core::SessionId& id) const override;
+  Result<std::vector<core::SandboxSession>> list_sessions(const core::TenantId& tenant,
+                                                          bool also_ended,
+                                                          std::uint32_t limit) const override;
+  Result<std::vector<core::SandboxSession>> live_sessions() const override;
+  Result<> change_session(const core::SandboxSession& session) override;
+  Result<std::uint64_t> forget_sessions(core::Time ended_before) override;
+
+  // sqlite_invocations.cpp
+  Result<> open_invocation(const core::Invocation& intent) override;
+  Result<std::vector<core::Invocation>> open_invocations() const override;
+  Result<> add_invocation(const core::Invocation& record,
+                          const std::optional<InvocationOutput>& output) override;
+  Result<std::optional<core::Invocation>> find_invocation(
+      const core::TenantId& tenant, const core::InvocationId& id) const override;
+  Result<std::vector<core::Invocation>> list_invocations(
+      const core::TenantId& tenant, const InvocationFilter& filter,
+      const std::optional<core::InvocationId>& after, std::uint32_t limit) const override;
+  Result<std::optional<InvocationOutput>> invocation_output(
+      const core::TenantId& tenant, const core::InvocationId& id) const override;
+  Result<std::uint64_t> forget_invocations(core::Time now, std::uint32_t most) override;
+
+  // sqlite_secrets.cpp
+  Result<> put_secret(const core::Secret& secret) override;
+  Result<std::vector<core::Secret>> all_secrets() const override;
+  Result<> remove_secret(const core::TenantId& tenant, const std::string& name) override;
+
   // sqlite_roles.cpp
   Result<core::Role> put_role(const core::TenantId& tenant, const core::Role& role) override;
   Result<std::vector<core::Role>> list_roles(const core::TenantId& tenant) const override;

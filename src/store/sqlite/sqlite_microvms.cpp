@@ -158,8 +158,9 @@ Result<std::optional<core::Microvm>> SqliteStore::made_before(const core::Microv
                                     asked.tenant, asked.client_token),
                          read_microvm));
   if (made && made->request_hash != asked.request_hash) {
-    return fail(Code::conflict,
-                "the client token was used for another request; use a new one for each request");
+    return fail(Code::conflict, Reason{"client_token_used"},
+                "the client token was used for another request",
+                Repair{"use a new one for each request"});
   }
   return made;
 }
@@ -177,7 +178,7 @@ Result<Store::Created> SqliteStore::create_microvm(const core::Microvm& microvm,
   }
   FB_TRY_ASSIGN(core::TenantUse use, tenant_use(microvm.tenant));
   if (auto refusal = core::check_launch(limits, use, microvm.memory_mib)) {
-    return fail(Code::exhausted, refusal->message());
+    return std::unexpected(refusal->error());
   }
   FB_TRY(check_name(microvm));
   Created out{.microvm = microvm, .created = true};
@@ -208,8 +209,9 @@ Result<> SqliteStore::check_name(const core::Microvm& microvm) const {
                                     microvm.tenant, microvm.name, microvm.id),
                          read_id));
   if (!other) return {};
-  return fail(Code::conflict, "the microVM " + other->str() + " has the name " + microvm.name +
-                                  "; choose another name, or end that one");
+  return fail(Code::conflict, Reason{"name_taken"},
+              "the microVM " + other->str() + " has the name " + microvm.name,
+              Repair{"choose another name, or end that one"});
 }
 
 Result<std::optional<core::MicrovmId>> SqliteStore::find_microvm_by_name(
@@ -285,13 +287,18 @@ Result<core::Microvm> SqliteStore::change(const MicrovmChange& change) {
   FB_TRY_ASSIGN(Atomic all, Atomic::begin(*db_));
   FB_TRY_ASSIGN(auto found, read_one(db_->query("SELECT * FROM microvms WHERE id = ?", change.id),
                                      read_microvm));
-  if (!found) return fail(Code::not_found, "microVM " + change.id.str() + " does not exist");
+  if (!found)
+    return fail(Code::not_found, Reason{"microvm_not_found"},
+                "microVM " + change.id.str() + " does not exist");
   core::Microvm now = *std::move(found);
   if (now.revision != change.expected) {
-    return fail(Code::conflict,
-                "microVM " + change.id.str() + " was changed meanwhile; read it again",
-                "revision " + std::to_string(now.revision) + ", expected " +
-                    std::to_string(change.expected));
+    Error error =
+        fail(Code::conflict, Reason{"changed_meanwhile"},
+             "microVM " + change.id.str() + " was changed meanwhile", Repair{"read it again"})
+            .error();
+    error.detail = "revision " + std::to_string(now.revision) + ", expected " +
+                   std::to_string(change.expected);
+    return std::unexpected(std::move(error));
   }
   const core::MicrovmState from = now.state;
   if (change.state) FB_TRY(core::enter(now, *change.state, change.at));

@@ -20,9 +20,9 @@ Result<UniqueFd> lock_store(const std::string& path) {
   FB_TRY_ASSIGN(UniqueFd fd, sys::open(lock_path, O_RDWR | O_CREAT | O_NOFOLLOW, 0600));
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
   if (errno != EWOULDBLOCK) return fail_errno("locking " + lock_path);
-  return fail(Code::conflict, "the store " + path +
-                                  " is in use by another server; stop that one, or give this one a "
-                                  "data directory of its own");
+  return fail(Code::conflict, "the store " + path + " is in use by another server",
+              Repair{"stop that one, or give this one a "
+                     "data directory of its own"});
 }
 
 // Made here and not by SQLite: nobody else may read it for any moment, and its name must survive
@@ -47,9 +47,9 @@ Result<> configure(Connection& db) {
   const std::string answer = row ? mode.text() : "";
   if (answer != "wal") {
     return fail(Code::unavailable,
-                "the store " + db.path() +
-                    " cannot have a write-ahead log here; put it on a local file system",
-                "journal mode " + answer);
+                "the store " + db.path() + " cannot have a write-ahead log here (journal mode " +
+                    answer + ")",
+                Repair{"put it on a local file system"});
   }
   return {};
 }
@@ -59,11 +59,11 @@ Result<> check_integrity(Connection& db) {
   FB_TRY_ASSIGN(bool row, check.step());
   const std::string answer = row ? check.text() : "no answer";
   if (answer == "ok") return {};
-  return fail(
-      Code::corrupt,
-      "the store " + db.path() +
-          " is damaged; restore it from a backup, or move it away to begin with an empty one",
-      answer);
+  Error error = fail(Code::corrupt, "the store " + db.path() + " is damaged",
+                     Repair{"restore it from a backup, or move it away to begin with an empty one"})
+                    .error();
+  error.detail = answer;
+  return std::unexpected(std::move(error));
 }
 
 }  // namespace

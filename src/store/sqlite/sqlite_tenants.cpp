@@ -25,7 +25,8 @@ Result<core::Key> read_key(Statement& row) {
   key.name = row.text();
   key.sealed_secret = row.bytes();
   key.api_key_hash = row.text();
-  key.admin = row.boolean();
+  FB_TRY_ASSIGN(key.kind, decode(core::parse_key_kind, row.text()));
+  key.agent = row.text();
   key.created = row.time();
   key.revoked = row.optional_time();
   return key;
@@ -79,8 +80,9 @@ Result<> SqliteStore::put_egress_policy(const core::TenantId& tenant,
                 db_->number("SELECT count(*) FROM egress_policies WHERE tenant = ? AND name <> ?",
                             tenant, policy.name));
   if (others >= kMaxEgressPolicies) {
-    return fail(Code::exhausted, "a tenant has at most " + std::to_string(kMaxEgressPolicies) +
-                                     " egress policies; remove one first");
+    return fail(Code::exhausted,
+                "a tenant has at most " + std::to_string(kMaxEgressPolicies) + " egress policies",
+                Repair{"remove one first"});
   }
   FB_TRY(
       require_added(db_->run("INSERT INTO egress_policies (tenant, name, policy) VALUES (?, ?, ?) "
@@ -116,8 +118,9 @@ Result<> SqliteStore::remove_tenant(const core::TenantId& id) {
                                                "AND state <> 'TERMINATED'",
                                                id));
   if (live > 0) {
-    return fail(Code::conflict, "tenant " + id.str() + " still has " + std::to_string(live) +
-                                    " microVMs; terminate them first");
+    return fail(Code::conflict,
+                "tenant " + id.str() + " still has " + std::to_string(live) + " microVMs",
+                Repair{"terminate them first"});
   }
   // Events and client tokens go with the microVMs; keys, images and usage with the tenant.
   FB_TRY(db_->run("DELETE FROM microvms WHERE tenant = ?", id));
@@ -127,16 +130,16 @@ Result<> SqliteStore::remove_tenant(const core::TenantId& id) {
 
 Result<> SqliteStore::create_key(const core::Key& key) {
   return require_added(
-      db_->run("INSERT INTO keys (id, tenant, name, sealed_secret, api_key_hash, admin, created, "
-               "revoked) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-               key.id, key.tenant, key.name, Blob{key.sealed_secret}, key.api_key_hash, key.admin,
-               key.created, key.revoked),
+      db_->run("INSERT INTO keys (id, tenant, name, sealed_secret, api_key_hash, admin, kind, "
+               "agent, created, revoked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+               key.id, key.tenant, key.name, Blob{key.sealed_secret}, key.api_key_hash, key.admin(),
+               core::to_string(key.kind), key.agent, key.created, key.revoked),
       "key " + key.id.str());
 }
 
 Result<std::optional<core::Key>> SqliteStore::find_key(const core::KeyId& id) const {
-  return read_one(db_->query("SELECT id, tenant, name, sealed_secret, api_key_hash, admin, "
-                             "created, revoked FROM keys WHERE id = ?",
+  return read_one(db_->query("SELECT id, tenant, name, sealed_secret, api_key_hash, kind, "
+                             "agent, created, revoked FROM keys WHERE id = ?",
                              id),
                   read_key);
 }
@@ -144,18 +147,19 @@ Result<std::optional<core::Key>> SqliteStore::find_key(const core::KeyId& id) co
 Result<std::optional<core::Key>> SqliteStore::find_key_by_hash(
     const std::string& api_key_hash) const {
   // Keys without a bearer key have the empty hash; nobody may present it.
-  return read_one(db_->query("SELECT id, tenant, name, sealed_secret, api_key_hash, admin, "
-                             "created, revoked FROM keys "
+  return read_one(db_->query("SELECT id, tenant, name, sealed_secret, api_key_hash, kind, "
+                             "agent, created, revoked FROM keys "
                              "WHERE api_key_hash = ? AND api_key_hash <> ''",
                              api_key_hash),
                   read_key);
 }
 
 Result<std::vector<core::Key>> SqliteStore::list_keys(const core::TenantId& tenant) const {
-  return read_all(db_->query("SELECT id, tenant, name, sealed_secret, api_key_hash, admin, "
-                             "created, revoked FROM keys WHERE tenant = ? ORDER BY created, id",
-                             tenant),
-                  read_key);
+  return read_all(
+      db_->query("SELECT id, tenant, name, sealed_secret, api_key_hash, kind, "
+                 "agent, created, revoked FROM keys WHERE tenant = ? ORDER BY created, id",
+                 tenant),
+      read_key);
 }
 
 Result<> SqliteStore::revoke_key(const core::TenantId& tenant, const core::KeyId& id,

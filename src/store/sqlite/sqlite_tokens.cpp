@@ -25,7 +25,9 @@ Result<> SqliteStore::create_token(const core::AccessToken& token) {
   FB_TRY_ASSIGN(std::int64_t known,
                 db_->number("SELECT count(*) FROM microvms WHERE id = ? AND tenant = ?",
                             token.microvm, token.tenant));
-  if (known == 0) return fail(Code::not_found, "there is no microVM " + token.microvm.str());
+  if (known == 0)
+    return fail(Code::not_found, Reason{"microvm_not_found"},
+                "there is no microVM " + token.microvm.str());
   FB_TRY(db_->run("DELETE FROM access_tokens WHERE expires < ?", token.created));
   FB_TRY(require_added(
       db_->run("INSERT INTO access_tokens (id, tenant, microvm, kind, ports, created, expires, "

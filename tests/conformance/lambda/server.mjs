@@ -28,7 +28,8 @@ export class Server {
 
   async launch(options) {
     const name = this.dir.split('-').pop();
-    const words = ['serve', '--data-dir', this.dir, '--listen', '127.0.0.1:0', '--endpoint-listen', '127.0.0.1:0', '--guest-dir', guest,
+    const listen = options.includes('--listen') ? [] : ['--listen', '127.0.0.1:0'];
+    const words = ['serve', '--data-dir', this.dir, ...listen, '--endpoint-listen', '127.0.0.1:0', '--guest-dir', guest,
       '--cgroup', `fb-${name}`, '--uid-count', '256', '--tick-ms', '100', ...options];
     // Settings of the one who tests are not the server's.
     const env = Object.fromEntries(Object.entries(process.env).filter(([key]) => !key.startsWith('FIREBREAK_')));

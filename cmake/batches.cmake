@@ -1,0 +1,42 @@
+# Files of a target are compiled some at a time: most of a file's compile time goes into the headers that its neighbours read as well.
+# Names in anonymous namespaces meet in a batch; a file whose names collide with a neighbour's is named after ALONE.
+# The preset dev has no batches, so that a change of one file compiles one file; lint has none, because clang-tidy looks at files.
+option(FIREBREAK_BATCHES "Compile several files at a time" ON)
+set(FIREBREAK_BATCH_SIZE 8)
+
+# firebreak_batched(OUT NAME SOURCES ... ALONE ...): sets OUT to what has to be compiled. Paths are below this directory, but for
+# generated files, which stay as they are.
+function(firebreak_batched out name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;ALONE" ${ARGN})
+  if(NOT FIREBREAK_BATCHES)
+    set(${out} ${ARG_SOURCES} PARENT_SCOPE)
+    return()
+  endif()
+  # Rooted at src/, as includes are: the text is the same in every clone, so that the object cache knows it.
+  file(RELATIVE_PATH here ${FIREBREAK_ROOT}/src ${CMAKE_CURRENT_SOURCE_DIR})
+  set(files "")
+  set(text "")
+  set(held 0)
+  set(number 0)
+  foreach(source IN LISTS ARG_SOURCES ITEMS "")
+    if(source STREQUAL "" OR held EQUAL FIREBREAK_BATCH_SIZE)
+      if(held GREATER 0)
+        file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/batches/${name}_${number}.cpp CONTENT "${text}" @ONLY)
+        list(APPEND files ${CMAKE_BINARY_DIR}/batches/${name}_${number}.cpp)
+        math(EXPR number "${number} + 1")
+      endif()
+      set(text "")
+      set(held 0)
+    endif()
+    if(source STREQUAL "")
+      continue()
+    endif()
+    if(source IN_LIST ARG_ALONE OR IS_ABSOLUTE ${source})
+      list(APPEND files ${source})
+      continue()
+    endif()
+    string(APPEND text "#include \"${here}/${source}\"\n")
+    math(EXPR held "${held} + 1")
+  endforeach()
+  set(${out} ${files} PARENT_SCOPE)
+endfunction()

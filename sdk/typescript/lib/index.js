@@ -1,0 +1,11 @@
+export { operations } from './api.js';
+export { Client } from './client.js';
+export { CommandStream, Process } from './commands.js';
+export { CodeStream, Context as CodeContext } from './contexts.js';
+export * from './errors.js';
+export { findServer } from './find.js';
+export { bar } from './progress.js';
+export { CommandResult, RunResult } from './results.js';
+export { Sandbox } from './sandbox.js';
+export { Session as AgentSession } from './sessions.js';
+export { waitBefore } from './transport.js';

@@ -1,0 +1,52 @@
+#include "control/transitions.h"
+
+namespace firebreak::control {
+
+Transitions::Transitions(Services& services, LiveMicrovms& live, ForegroundWork& foreground)
+    : journal({.db = services.db,
+               .clock = services.clock,
+               .log = services.log,
+               .metrics = services.metrics,
+               .live = live,
+               .changed = services.changed}),
+      egress({.db = services.db, .log = services.log, .live = live, .networks = services.networks}),
+      roles(services.db, services.clock, services.log, live, services.keys,
+            services.options.credential_life),
+      ending({.engines = services.engines,
+              .journal = journal,
+              .live = live,
+              .egress = egress,
+              .clock = services.clock,
+              .pauses = services.pauses,
+              .log = services.log,
+              .steps = services.steps}),
+      watching({.ending = ending, .app_log = services.app_log, .outlet = services.outlet},
+               services.executor, services.exceptions()),
+      suspending({.engines = services.engines,
+                  .journal = journal,
+                  .ending = ending,
+                  .egress = egress,
+                  .outlet = services.outlet,
+                  .pool = services.pool,
+                  .clock = services.clock,
+                  .metrics = services.metrics,
+                  .steps = services.steps}),
+      starting({.engines = services.engines,
+                .catalogue = services.catalogue,
+                .journal = journal,
+                .ending = ending,
+                .suspending = suspending,
+                .watching = watching,
+                .egress = egress,
+                .roles = roles,
+                .outlet = services.outlet,
+                .foreground = foreground,
+                .clock = services.clock,
+                .log = services.log,
+                .metrics = services.metrics,
+                .steps = services.steps},
+               services.executor, services.options.parallel_restores),
+      changing(
+          {.journal = journal, .egress = egress, .suspending = suspending, .starting = starting}) {}
+
+}  // namespace firebreak::control
