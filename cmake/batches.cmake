@@ -1,6 +1,6 @@
 # Files of a target are compiled some at a time: most of a file's compile time goes into the headers that its neighbours read as well.
 # Names in anonymous namespaces meet in a batch; a file whose names collide with a neighbour's is named after ALONE.
-# The preset dev has no batches, so that a change of one file compiles one file; lint has none, because clang-tidy looks at files.
+# The preset dev has no batches, so that a change of one file compiles one file.
 option(FIREBREAK_BATCHES "Compile several files at a time" ON)
 set(FIREBREAK_BATCH_SIZE 8)
 
